@@ -16,6 +16,8 @@ use super::recent::{Found, Posted, Recent};
 
 /// Posted receives and messages nobody has asked for yet.
 pub(super) struct Engine<U> {
+    /// Bits of messages that no receive looks at.
+    marks: u64,
     recent: Recent,
     /// Those posted before the recent ones.
     posted: Index,
@@ -81,6 +83,7 @@ fn whole(channel: u64) -> Key {
 impl<U> Engine<U> {
     pub(super) fn new() -> Engine<U> {
         Engine {
+            marks: 0,
             recent: Recent::new(),
             posted: Index::new(),
             tabled: 0,
@@ -92,6 +95,18 @@ impl<U> Engine<U> {
             exact: Index::new(),
             ordered: Index::new(),
         }
+    }
+
+    /// No receive looks at these bits from now on, of an engine that has nothing yet.
+    pub(super) fn set_marks(&mut self, marks: u64) {
+        debug_assert!(self.is_open() && self.tabled == 0, "keys would change");
+        self.marks = marks;
+    }
+
+    /// The key of messages and receives with these bits.
+    #[inline]
+    fn key(&self, channel: u64, bits: u64, ignore: u64) -> Key {
+        Key::new(channel, bits & !self.marks, ignore)
     }
 
     /// Posts a receive that found no message, under the number of its request,
@@ -107,7 +122,7 @@ impl<U> Engine<U> {
     /// The same where the engine [is open](Engine::is_open).
     #[inline(always)]
     pub(super) fn post_open(&mut self, channel: u64, bits: u64, ignore: u64, request: u32) {
-        self.recent.push(Posted { channel, bits, mask: !ignore, request });
+        self.recent.push(Posted { channel, bits, mask: !(ignore | self.marks), request });
     }
 
     /// Returns true if a receive can be posted without a look at a message or a table.
@@ -121,7 +136,7 @@ impl<U> Engine<U> {
     #[inline(never)]
     fn file(&mut self) {
         while let Some(Posted { channel, bits, mask, request }) = self.recent.take_first() {
-            let ignore = !mask;
+            let ignore = !(mask | self.marks);
             if ignore != 0 {
                 self.note_mask(ignore);
             }
@@ -130,7 +145,7 @@ impl<U> Engine<U> {
                 Some(stamp) => *stamp = self.clock,
                 None => self.more_stamps(request),
             }
-            self.posted.push(&Key::new(channel, bits, ignore), request);
+            self.posted.push(&self.key(channel, bits, ignore), request);
             self.tabled += 1;
         }
     }
@@ -216,7 +231,7 @@ impl<U> Engine<U> {
         if !self.masks.is_empty() {
             return self.arrive_among(channel, bits);
         }
-        let request = self.posted.pop(&Key::new(channel, bits, 0))?;
+        let request = self.posted.pop(&self.key(channel, bits, 0))?;
         self.tabled -= 1;
         Some(request)
     }
@@ -226,7 +241,7 @@ impl<U> Engine<U> {
         let mut first: Option<(u64, u32)> = None;
         let wild = self.masks.iter().map(|&(mask, _)| mask);
         for mask in wild.chain([0]) {
-            let Some(request) = self.posted.front(&Key::new(channel, bits, mask)) else { continue };
+            let Some(request) = self.posted.front(&self.key(channel, bits, mask)) else { continue };
             let stamp = self.stamps[request as usize];
             if first.is_none_or(|(earliest, _)| stamp < earliest) {
                 first = Some((stamp, request));
@@ -241,7 +256,7 @@ impl<U> Engine<U> {
     pub(super) fn store(&mut self, channel: u64, bits: u64, what: U) {
         let node = self.messages.insert(Message { bits, what });
         self.kept += 1;
-        self.exact.push(&Key::new(channel, bits, 0), node);
+        self.exact.push(&self.key(channel, bits, 0), node);
         self.ordered.push(&whole(channel), node);
     }
 
@@ -250,11 +265,11 @@ impl<U> Engine<U> {
         if self.kept == 0 {
             return None;
         }
-        if ignore == 0 {
-            return self.exact.front(&Key::new(channel, bits, 0));
+        if ignore & !self.marks == 0 {
+            return self.exact.front(&self.key(channel, bits, 0));
         }
         let mut node = self.ordered.front(&whole(channel))?;
-        while (self.messages.get(node)?.bits ^ bits) & !ignore != 0 {
+        while (self.messages.get(node)?.bits ^ bits) & !(ignore | self.marks) != 0 {
             node = self.ordered.behind(node)?;
         }
         Some(node)
@@ -263,7 +278,7 @@ impl<U> Engine<U> {
     /// Drops the kept message of these bits that `is` says it is. Returns false
     /// if there is none.
     pub(super) fn discard(&mut self, channel: u64, bits: u64, is: impl Fn(&U) -> bool) -> bool {
-        let mut next = self.exact.front(&Key::new(channel, bits, 0));
+        let mut next = self.exact.front(&self.key(channel, bits, 0));
         while let Some(node) = next {
             if self.messages.get(node).is_some_and(|message| is(&message.what)) {
                 self.messages.remove(node);
@@ -343,19 +358,22 @@ mod tests {
         ]
     }
 
-    fn play(steps: Vec<Step>) {
+    fn play(steps: Vec<Step>, marks: u64) {
         let mut engine = Engine::new();
+        engine.set_marks(marks);
         let mut naive = Naive::default();
         let mut nodes = Vec::new();
         for (n, step) in steps.into_iter().enumerate() {
             let n = n as u32;
             match step {
                 Step::Receive { channel, bits, ignore } => {
+                    let ignored = ignore;
+                    let ignore = ignore | marks;
                     let want = naive.find(channel, bits, ignore).map(|at| naive.kept.remove(at));
-                    let got = engine.take(channel, bits, ignore);
+                    let got = engine.take(channel, bits, ignored);
                     assert_eq!(got, want.map(|(_, bits, what)| (bits, what)));
                     if got.is_none() {
-                        engine.post(channel, bits, ignore, n);
+                        engine.post(channel, bits, ignored, n);
                         nodes.push(n);
                         naive.posted.push((channel, bits, ignore, n));
                     }
@@ -370,7 +388,7 @@ mod tests {
                     }
                 }
                 Step::Probe { channel, bits, ignore } => {
-                    let want = naive.find(channel, bits, ignore).map(|at| naive.kept[at]);
+                    let want = naive.find(channel, bits, ignore | marks).map(|at| naive.kept[at]);
                     let got = engine.peek(channel, bits, ignore);
                     assert_eq!(got, want.as_ref().map(|(_, bits, what)| (*bits, what)));
                 }
@@ -386,13 +404,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn takes_what_two_lists_would(steps in proptest::collection::vec(step(3), 0..200)) {
-            play(steps);
+        fn takes_what_two_lists_would(
+            steps in proptest::collection::vec(step(3), 0..200),
+            marks in 0..4_u64,
+        ) {
+            play(steps, marks);
         }
 
         #[test]
-        fn many_tags(steps in proptest::collection::vec(step(1 << 20), 0..2000)) {
-            play(steps);
+        fn many_tags(steps in proptest::collection::vec(step(1 << 20), 0..2000), marks in 0..4_u64) {
+            play(steps, marks);
         }
     }
 

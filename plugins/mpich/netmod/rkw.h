@@ -8,11 +8,16 @@
 
 #define RKW_HIDDEN __attribute__((visibility("hidden")))
 
+/* Bits of a tag that no receive looks at: a collective that fails tells the others by them. */
+#define RKW_MARKS (3 << 29)
+
 /* Any sender. */
 #define RKW_ANY UINT32_MAX
-/* What began is over, or its end is told otherwise; else the answer names it. */
+/* What began is over, or its end is told otherwise, or nothing began since no layout says the
+ * datatype; else the answer names it. */
 #define RKW_DONE 0
 #define RKW_TOLD UINT64_MAX
+#define RKW_NO_LAYOUT (UINT64_MAX - 1)
 
 /* Which message: channel, match bits (source, tag), bits that need not agree, and the
  * lpid of the other side. */
@@ -120,11 +125,17 @@ typedef struct {
                  size_t len);
     uint64_t(*isend) (void *state, const rkw_match_t * to, const void *buf, size_t len,
                       int synchronous, void *request);
+    uint64_t(*isend_layout) (void *state, const rkw_match_t * to, const void *buf, int64_t count,
+                             int datatype, int synchronous, void *request);
     uint64_t(*irecv) (void *state, const rkw_match_t * from, void *buf, size_t capacity,
                       void *request);
+    uint64_t(*irecv_layout) (void *state, const rkw_match_t * from, void *buf, int64_t count,
+                             int datatype, void *request);
     int (*iprobe) (void *state, const rkw_match_t * from, rkw_status_t * status);
     void *(*improbe) (void *state, const rkw_match_t * from, rkw_status_t * status);
     uint64_t(*imrecv) (void *message, void *buf, size_t capacity, void *request);
+    uint64_t(*imrecv_layout) (void *message, void *buf, int64_t count, int datatype,
+                              void *request);
     void (*cancel) (void *state, uint64_t number);
     int (*post) (void *state, uint32_t peer, int handler, const void *header, size_t header_len,
                  const void *payload, size_t len, void *request);

@@ -29,8 +29,6 @@ MPL_STATIC_INLINE_PREFIX uint32_t rkw_lpid(MPIR_Comm * comm, int rank)
     return map->map ? rkw_map_lpid(map->map, rank) : (uint32_t) rank;
 }
 
-/* (No tag has the bits that tell of an error in a collective: one that fails ends the job
- * here.) */
 MPL_STATIC_INLINE_PREFIX rkw_match_t rkw_to(MPIR_Comm * comm, int rank, int tag, int offset)
 {
     rkw_match_t to;
@@ -58,11 +56,6 @@ MPL_STATIC_INLINE_PREFIX rkw_match_t rkw_from(MPIR_Comm * comm, int rank, int ta
     else
         from.bits |= (uint32_t) tag;
     return from;
-}
-
-MPL_STATIC_INLINE_PREFIX int rkw_is_collective(const rkw_match_t * match)
-{
-    return match->channel & MPIR_CONTEXT_INTRA_COLL;
 }
 
 /* Of a message, without the error. */

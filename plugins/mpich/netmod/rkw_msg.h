@@ -49,6 +49,10 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_isend_coll(const void *buf, MPI_Aint count
                                                  MPIDI_av_entry_t * addr, MPIR_Request ** req_p,
                                                  MPIR_Errflag_t * errflag)
 {
+    if (unlikely(*errflag == MPIR_ERR_PROC_FAILED))
+        MPIR_TAG_SET_PROC_FAILURE_BIT(tag);
+    else if (unlikely(*errflag != MPIR_ERR_NONE))
+        MPIR_TAG_SET_ERROR_BIT(tag);
     return rkw_send(buf, count, datatype, rank, tag, comm, offset, req_p, 0);
 }
 

@@ -99,7 +99,6 @@ int MPIDI_STUBNM_dynamic_send(uint64_t remote_gpid, int tag, const void *buf, in
     MPIR_Assertp(req);
     req->status.MPI_ERROR = MPI_SUCCESS;
     RKW_REQUEST(req).packed = NULL;
-    RKW_REQUEST(req).collective = 0;
     if (rkw.isend(rkw.state, &to, buf, size, 0, req) == RKW_DONE)
         MPIDIU_request_complete(req);
     int mpi_errno = done_within(req, timeout);

@@ -30,6 +30,21 @@ void __wrap_MPIR_pmi_abort(int code, const char *why)
     __real_MPIR_pmi_abort(code, why);
 }
 
+void __real_MPIR_Err_get_string(int code, char *text, int length,
+                                MPIR_Err_get_class_string_func_t of_class);
+void __wrap_MPIR_Err_get_string(int code, char *text, int length,
+                                MPIR_Err_get_class_string_func_t of_class) RKW_HIDDEN;
+
+/* MPICH writes behind a text that is too short for all of an error's steps, as it mostly is where
+ * they say who died. */
+void __wrap_MPIR_Err_get_string(int code, char *text, int length,
+                                MPIR_Err_get_class_string_func_t of_class)
+{
+    char whole[16 * 1024] = "";
+    __real_MPIR_Err_get_string(code, whole, sizeof whole, of_class);
+    MPL_strncpy(text, whole, length > 0 ? length : MPI_MAX_ERROR_STRING);
+}
+
 /* MPICH's two tables of a communicator's ranks by node are ours: rkw.h says which functions. */
 
 int __wrap_MPIDIU_get_node_id(MPIR_Comm * comm, int rank, int *id) RKW_HIDDEN;

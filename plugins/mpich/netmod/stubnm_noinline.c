@@ -80,97 +80,7 @@ void rkw_host_posted(void *request)
     MPIDIG_global.origin_cbs[handler] (req);
 }
 
-/* ---- datatypes ---- */
-
-/* The type of Rankway's operations that a predefined datatype is. */
-static const struct {
-    MPI_Datatype datatype;
-    int element;
-} elements[] = {
-    {MPI_CHAR, RANKWAY_INT8}, {MPI_SIGNED_CHAR, RANKWAY_INT8}, {MPI_INT8_T, RANKWAY_INT8},
-    {MPI_UNSIGNED_CHAR, RANKWAY_UINT8}, {MPI_UINT8_T, RANKWAY_UINT8}, {MPI_BYTE, RANKWAY_UINT8},
-    {MPI_C_BOOL, RANKWAY_UINT8}, {MPI_PACKED, RANKWAY_UINT8},
-    {MPI_SHORT, RANKWAY_INT16}, {MPI_INT16_T, RANKWAY_INT16},
-    {MPI_UNSIGNED_SHORT, RANKWAY_UINT16}, {MPI_UINT16_T, RANKWAY_UINT16},
-    {MPI_INT, RANKWAY_INT32}, {MPI_INT32_T, RANKWAY_INT32}, {MPI_WCHAR, RANKWAY_INT32},
-    {MPI_UNSIGNED, RANKWAY_UINT32}, {MPI_UINT32_T, RANKWAY_UINT32},
-    {MPI_LONG, RANKWAY_INT64}, {MPI_LONG_LONG, RANKWAY_INT64}, {MPI_INT64_T, RANKWAY_INT64},
-    {MPI_AINT, RANKWAY_INT64}, {MPI_OFFSET, RANKWAY_INT64}, {MPI_COUNT, RANKWAY_INT64},
-    {MPI_UNSIGNED_LONG, RANKWAY_UINT64}, {MPI_UNSIGNED_LONG_LONG, RANKWAY_UINT64},
-    {MPI_UINT64_T, RANKWAY_UINT64},
-    {MPI_FLOAT, RANKWAY_FLOAT}, {MPI_DOUBLE, RANKWAY_DOUBLE},
-    {MPI_LONG_DOUBLE, RANKWAY_LONG_DOUBLE},
-    {MPI_C_FLOAT_COMPLEX, RANKWAY_COMPLEX}, {MPI_C_DOUBLE_COMPLEX, RANKWAY_DOUBLE_COMPLEX}
-};
-
-/* By the low byte of a handle, which tells predefined datatypes apart: the element and one,
- * or 0. */
-static unsigned char element_of[256];
-
-static void list_elements(void)
-{
-    for (size_t i = 0; i < sizeof elements / sizeof *elements; i++)
-        element_of[elements[i].datatype & 0xff] = (unsigned char) (elements[i].element + 1);
-}
-
-int rkw_host_element(int datatype)
-{
-    return HANDLE_IS_BUILTIN(datatype) ? element_of[datatype & 0xff] - 1 : -1;
-}
-
-void rkw_host_type(int datatype, rkw_type_t * to)
-{
-    memset(to, 0, sizeof *to);
-    to->element = rkw_host_element(datatype);
-    if (HANDLE_IS_BUILTIN(datatype)) {
-        to->leaf = 1;
-        to->size = to->extent = to->true_ub = MPIR_Datatype_get_basic_size(datatype);
-        return;
-    }
-    MPIR_Datatype *type;
-    MPIR_Datatype_get_ptr(datatype, type);
-    to->size = type->size;
-    to->extent = type->extent;
-    to->lb = type->lb;
-    to->true_lb = type->true_lb;
-    to->true_ub = type->true_ub;
-    /* (Pairs have no contents.) */
-    to->leaf = type->contents == NULL;
-    if (to->leaf)
-        return;
-    int *ints;
-    MPI_Aint *aints, *counts;
-    MPI_Datatype *types;
-    MPIR_Datatype_access_contents(type->contents, &ints, &aints, &counts, &types);
-    to->combiner = type->contents->combiner;
-    to->ints = type->contents->nr_ints;
-    to->aints = type->contents->nr_aints;
-    to->counts = type->contents->nr_counts;
-    to->kinds = type->contents->nr_types;
-    to->integers = ints;
-    to->addresses = (const int64_t *) aints;
-    to->types = types;
-}
-
-void **rkw_host_type_place(int datatype)
-{
-    MPIR_Datatype *type;
-    if (HANDLE_IS_BUILTIN(datatype))
-        return NULL;
-    MPIR_Datatype_get_ptr(datatype, type);
-    return type->is_committed ? &type->dev.netmod.stubnm.translated : NULL;
-}
-
-int rkw_host_reduce(int op, int datatype, void *from, void *at, int64_t count)
-{
-    MPI_Aint n = count;
-    MPI_Datatype type = datatype;
-    MPIR_op_function *reduce = op > 0 && op < 0xf ? MPIR_OP_HDL_TO_FN(op) : NULL;
-    if (reduce == NULL)
-        return 0;
-    reduce(from, at, &n, &type);
-    return 1;
-}
+#include "rkw_datatypes.h"
 
 /* ---- requests ---- */
 
@@ -189,17 +99,31 @@ void rkw_host_finished(void *request, int answer)
     MPIDIU_request_complete(req);
 }
 
+/* What a receive held for its end. */
+static void release(MPIDI_STUBNM_request_t * of)
+{
+    MPL_free(of->packed);
+    if (of->datatype != MPI_DATATYPE_NULL)
+        MPIR_Datatype_release_if_not_builtin(of->datatype);
+}
+
 /* One that failed: the buffer is as it was, or as far as it came. */
 static void failed(MPIR_Request * req, int answer)
 {
-    MPIDI_STUBNM_request_t *of = &RKW_REQUEST(req);
-    if (of->collective)
-        rkw_host_abort(1, rkw_why());
     req->status.MPI_ERROR = rkw_error(answer, __func__);
-    MPL_free(of->packed);
-    if (of->packed && req->kind != MPIR_REQUEST_KIND__SEND)
-        MPIR_Datatype_release_if_not_builtin(of->datatype);
+    if (req->kind == MPIR_REQUEST_KIND__SEND)
+        MPL_free(RKW_REQUEST(req).packed);
+    else
+        release(&RKW_REQUEST(req));
     MPIDIU_request_complete(req);
+}
+
+/* Elements that the bytes of a message end within. */
+static int is_broken(MPI_Aint length, MPI_Datatype datatype)
+{
+    MPI_Count left = length, whole;
+    MPIR_Get_elements_x_impl(&left, datatype, &whole);
+    return left != 0;
 }
 
 /* A send, or a receive whose status is to be filled. */
@@ -233,11 +157,15 @@ void rkw_host_ended(void *request, const rkw_status_t * status)
         length = of->capacity;
     }
     MPIR_STATUS_SET_COUNT(req->status, length);
-    if (of->packed) {
-        if (length > 0)
+    if (unlikely(of->datatype != MPI_DATATYPE_NULL)) {
+        if (of->packed && length > 0)
             MPIR_Typerep_unpack(of->packed, length, of->buf, of->count, of->datatype, 0, &unpacked);
-        MPL_free(of->packed);
-        MPIR_Datatype_release_if_not_builtin(of->datatype);
+        if (length < of->capacity && req->status.MPI_ERROR == MPI_SUCCESS &&
+            is_broken(length, of->datatype))
+            req->status.MPI_ERROR =
+                MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, __func__, __LINE__,
+                                     MPI_ERR_TYPE, "**dtypemismatch", 0);
+        release(of);
     }
     MPIDIU_request_complete(req);
 }
@@ -267,28 +195,35 @@ int rkw_send_slowly(const void *buf, MPI_Aint count, MPI_Datatype datatype, int 
 {
     MPIR_Request *req = *req_p;
     rkw_match_t to = rkw_to(comm, rank, tag, offset);
-    MPI_Aint size;
-    void *packed;
-    const void *bytes = bytes_of(buf, count, datatype, &size, &packed);
     if (req == NULL)
         req = MPIR_Request_create_from_pool(MPIR_REQUEST_KIND__SEND, 0, 2);
     else
         MPIR_Request_add_ref(req);
     MPIR_Assertp(req);
-    RKW_REQUEST(req).packed = packed;
-    RKW_REQUEST(req).collective = rkw_is_collective(&to);
+    RKW_REQUEST(req).packed = NULL;
     *req_p = req;
-    if (rkw.isend(rkw.state, &to, bytes, size, synchronous, req) == RKW_DONE) {
-        MPL_free(packed);
+    int contig;
+    uint64_t number = RKW_NO_LAYOUT;
+    MPIDI_Datatype_check_contig(datatype, contig);
+    if (!contig)
+        number = rkw.isend_layout(rkw.state, &to, buf, count, datatype, synchronous, req);
+    if (number == RKW_NO_LAYOUT) {
+        MPI_Aint size;
+        const void *bytes = bytes_of(buf, count, datatype, &size, &RKW_REQUEST(req).packed);
+        number = rkw.isend(rkw.state, &to, bytes, size, synchronous, req);
+    }
+    if (number == RKW_DONE) {
+        MPL_free(RKW_REQUEST(req).packed);
         MPIDIU_request_complete(req);
     }
     return MPI_SUCCESS;
 }
 
-/* Where a receive goes: into the buffer, or into memory that is unpacked at the end. */
-static void *space_of(void *buf, MPI_Aint count, MPI_Datatype datatype,
-                      MPIDI_STUBNM_request_t * of)
+/* Begins to receive what fits, or what was matched. */
+static inline uint64_t receive(void *buf, MPI_Aint count, MPI_Datatype datatype,
+                               const rkw_match_t * from, void *matched, MPIR_Request * req)
 {
+    MPIDI_STUBNM_request_t *of = &RKW_REQUEST(req);
     int contig;
     MPI_Aint size, lower;
     MPIR_Datatype *type;
@@ -296,15 +231,23 @@ static void *space_of(void *buf, MPI_Aint count, MPI_Datatype datatype,
     of->number = 0;
     of->packed = NULL;
     of->capacity = size;
-    if (likely(contig))
-        return MPIR_get_contig_ptr(buf, lower);
-    of->packed = MPL_malloc(size + 1, MPL_MEM_BUFFER);
-    MPIR_Assertp(of->packed);
-    of->buf = buf;
-    of->count = count;
-    of->datatype = datatype;
-    MPIR_Datatype_add_ref_if_not_builtin(datatype);
-    return of->packed;
+    of->datatype = MPI_DATATYPE_NULL;
+    void *space = MPIR_get_contig_ptr(buf, lower);
+    if (unlikely(!contig)) {
+        of->datatype = datatype;
+        MPIR_Datatype_add_ref_if_not_builtin(datatype);
+        uint64_t number = from ?
+            rkw.irecv_layout(rkw.state, from, buf, count, datatype, req) :
+            rkw.imrecv_layout(matched, buf, count, datatype, req);
+        if (number != RKW_NO_LAYOUT)
+            return number;
+        of->buf = buf;
+        of->count = count;
+        space = of->packed = MPL_malloc(size + 1, MPL_MEM_BUFFER);
+        MPIR_Assertp(space);
+    }
+    return from ? rkw.irecv(rkw.state, from, space, size, req) :
+        rkw.imrecv(matched, space, size, req);
 }
 
 int rkw_recv(void *buf, MPI_Aint count, MPI_Datatype datatype, const rkw_match_t * from,
@@ -316,24 +259,17 @@ int rkw_recv(void *buf, MPI_Aint count, MPI_Datatype datatype, const rkw_match_t
     else
         MPIR_Request_add_ref(req);
     MPIR_Assertp(req);
-    MPIDI_STUBNM_request_t *of = &RKW_REQUEST(req);
-    void *space = space_of(buf, count, datatype, of);
-    of->collective = rkw_is_collective(from);
     *req_p = req;
-    uint64_t number = rkw.irecv(rkw.state, from, space, of->capacity, req);
+    uint64_t number = receive(buf, count, datatype, from, NULL, req);
     /* (Of one that is over the place may be another's.) */
     if (number != RKW_DONE && number != RKW_TOLD)
-        of->number = number;
+        RKW_REQUEST(req).number = number;
     return MPI_SUCCESS;
 }
 
 int rkw_mrecv(void *buf, MPI_Aint count, MPI_Datatype datatype, MPIR_Request * message)
 {
-    MPIDI_STUBNM_request_t *of = &RKW_REQUEST(message);
-    void *matched = of->message;
-    void *space = space_of(buf, count, datatype, of);
-    of->collective = 0;
-    rkw.imrecv(matched, space, of->capacity, message);
+    receive(buf, count, datatype, NULL, RKW_REQUEST(message).message, message);
     return MPI_SUCCESS;
 }
 
@@ -365,6 +301,7 @@ static int lpid_of(void *comm, int rank)
 int MPIDI_STUBNM_init_local(int *tag_bits)
 {
     *tag_bits = MPIR_TAG_BITS_DEFAULT;
+    MPIR_Assert(RKW_MARKS >> (*tag_bits - MPIR_TAG_ERROR_BITS) == (1 << MPIR_TAG_ERROR_BITS) - 1);
     list_elements();
     rkw_nodes_read(MPIR_Process.size, MPIR_Process.node_map);
     return MPI_SUCCESS;

@@ -11,13 +11,14 @@
 typedef struct {
     /* Names a message under way; 0 for none. */
     uint64_t number;
-    /* Of a receive: where it goes, and the memory that is unpacked from, if any. */
-    void *buf, *packed;
-    MPI_Aint count;
+    /* Memory of MPICH's that it goes from, or into, if any. */
+    void *packed;
+    /* Of a receive: what fits, and where it goes in pieces the buffer and its datatype, which
+     * is held; else null. */
     size_t capacity;
+    void *buf;
+    MPI_Aint count;
     MPI_Datatype datatype;
-    /* Of a collective, which cannot tell the others where it fails. */
-    int collective;
     /* Of a matched probe. */
     void *message;
 } MPIDI_STUBNM_request_t;

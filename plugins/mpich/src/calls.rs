@@ -31,10 +31,28 @@ pub(crate) struct rkw_netmod {
         c_int,
         *mut c_void,
     ) -> u64,
+    isend_layout: unsafe extern "C" fn(
+        *mut c_void,
+        *const rkw_match,
+        *const u8,
+        i64,
+        c_int,
+        c_int,
+        *mut c_void,
+    ) -> u64,
     irecv: unsafe extern "C" fn(*mut c_void, *const rkw_match, *mut u8, usize, *mut c_void) -> u64,
+    irecv_layout: unsafe extern "C" fn(
+        *mut c_void,
+        *const rkw_match,
+        *mut u8,
+        i64,
+        c_int,
+        *mut c_void,
+    ) -> u64,
     iprobe: unsafe extern "C" fn(*mut c_void, *const rkw_match, *mut rkw_status) -> c_int,
     improbe: unsafe extern "C" fn(*mut c_void, *const rkw_match, *mut rkw_status) -> *mut c_void,
     imrecv: unsafe extern "C" fn(*mut c_void, *mut u8, usize, *mut c_void) -> u64,
+    imrecv_layout: unsafe extern "C" fn(*mut c_void, *mut u8, i64, c_int, *mut c_void) -> u64,
     cancel: unsafe extern "C" fn(*mut c_void, u64),
     post: unsafe extern "C" fn(
         *mut c_void,
@@ -98,6 +116,7 @@ pub(crate) unsafe extern "C" fn rkw_open(
 }
 
 fn table<N: Netmod>(state: State<N>) -> rkw_netmod {
+    message::register(&state);
     active::register(&state);
     rma::register(&state);
     other_jobs::register(&state);
@@ -106,10 +125,13 @@ fn table<N: Netmod>(state: State<N>) -> rkw_netmod {
         progress: progress::<N>,
         send: message::send::<N>,
         isend: message::isend::<N>,
+        isend_layout: message::isend_layout::<N>,
         irecv: message::irecv::<N>,
+        irecv_layout: message::irecv_layout::<N>,
         iprobe: message::iprobe::<N>,
         improbe: message::improbe::<N>,
         imrecv: message::imrecv::<N>,
+        imrecv_layout: message::imrecv_layout::<N>,
         cancel: message::cancel::<N>,
         post: active::post::<N>,
         win_make: window::make::<N>,

@@ -10,6 +10,7 @@ use rankway::datatype::{Basic, Combiner, Contents, Layout, LayoutError, Numbers}
 use rankway::netmod::Type;
 use rankway_plugin::custom::Elements;
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Steps of nested constructors that are followed.
 const DEEPEST: usize = 64;
@@ -67,35 +68,60 @@ fn no_layout(error: LayoutError) -> Refusal {
     refusal(&error.to_string())
 }
 
+/// So many of a datatype.
+///
+/// # Errors
+/// A datatype that no layout says.
+///
+/// # Safety
+/// \[MPI\]: a datatype, committed.
+unsafe fn layout(ty: c_int, count: i64) -> Result<Layout, Refusal> {
+    // SAFETY: [MPI].
+    let one = unsafe { translated(ty)? }.layout;
+    one.times(count.max(0) as u64).map_err(no_layout)
+}
+
+/// So many of a datatype in memory. Behind MPI_BOTTOM are addresses, and its null would be
+/// refused.
+///
+/// # Errors
+/// As [`layout`].
+///
+/// # Safety
+/// As [`layout`].
+pub(crate) unsafe fn around(ty: c_int, count: i64, buf: *mut u8) -> Result<Memory, Refusal> {
+    // SAFETY: [MPI].
+    let layout = unsafe { layout(ty, count)? };
+    if buf.is_null()
+        && let Some((first, _)) = layout.true_bounds()
+    {
+        let layout = Layout::hindexed(&[1], &[-first], &layout).map_err(no_layout)?;
+        return Ok(Memory { start: buf.wrapping_offset(first as isize), layout });
+    }
+    Ok(Memory { start: buf, layout })
+}
+
 impl Side {
     /// # Errors
-    /// A datatype that no layout says.
+    /// As [`layout`].
     ///
     /// # Safety
-    /// \[MPI\]: a datatype, committed.
+    /// As [`layout`].
     pub(crate) unsafe fn layout(&self) -> Result<Layout, Refusal> {
         // SAFETY: [MPI].
-        let one = unsafe { translated(self.ty)? }.layout;
-        one.times(self.count.max(0) as u64).map_err(no_layout)
+        unsafe { layout(self.ty, self.count.into()) }
     }
 
-    /// The layout in memory. Behind MPI_BOTTOM are addresses, and its null would be refused.
+    /// As [`around`].
     ///
     /// # Errors
-    /// As [`Side::layout`].
+    /// As [`layout`].
     ///
     /// # Safety
-    /// As [`Side::layout`].
+    /// As [`layout`].
     pub(crate) unsafe fn around(&self, buf: *mut u8) -> Result<Memory, Refusal> {
         // SAFETY: [MPI].
-        let layout = unsafe { self.layout()? };
-        if buf.is_null()
-            && let Some((first, _)) = layout.true_bounds()
-        {
-            let layout = Layout::hindexed(&[1], &[-first], &layout).map_err(no_layout)?;
-            return Ok(Memory { start: buf.wrapping_offset(first as isize), layout });
-        }
-        Ok(Memory { start: buf, layout })
+        unsafe { around(self.ty, self.count.into(), buf) }
     }
 
     /// The predefined datatype that it is made of.
@@ -125,22 +151,37 @@ impl Memory {
     }
 }
 
-/// One instance of a datatype.
+/// One instance of a datatype. Of several threads that translate it at once the first keeps
+/// what it made.
 ///
 /// # Safety
 /// \[MPI\]: a datatype.
 unsafe fn translated(ty: c_int) -> Result<Translated, Refusal> {
-    // SAFETY: [MPI], and MPICH's place for it, which is null or a box of `keep`'s.
-    unsafe {
-        let place = host::rkw_host_type_place(ty);
-        if place.is_null() {
-            return translate(ty, 0);
-        }
-        if (*place).is_null() {
-            *place = Box::into_raw(Box::new(translate(ty, 0)?)).cast();
-        }
-        Ok((*(*place).cast::<Translated>()).clone())
+    // SAFETY: [MPI]: MPICH's place for it, or null.
+    let place = unsafe { host::rkw_host_type_place(ty) };
+    if place.is_null() {
+        // SAFETY: [MPI].
+        return unsafe { translate(ty, 0) };
     }
+    // SAFETY: a pointer's place that stays as long as the datatype, and is touched only here
+    // and when that is freed.
+    let place = unsafe { AtomicPtr::from_ptr(place.cast::<*mut Translated>()) };
+    let mut kept = place.load(Ordering::Acquire);
+    if kept.is_null() {
+        // SAFETY: [MPI].
+        let made = Box::into_raw(Box::new(unsafe { translate(ty, 0)? }));
+        let (none, acquire) = (std::ptr::null_mut(), Ordering::Acquire);
+        kept = match place.compare_exchange(none, made, Ordering::AcqRel, acquire) {
+            Ok(_) => made,
+            Err(first) => {
+                // SAFETY: made above, and nobody else's.
+                drop(unsafe { Box::from_raw(made) });
+                first
+            }
+        };
+    }
+    // SAFETY: a box made above, which stays as long as the datatype.
+    Ok(unsafe { (*kept).clone() })
 }
 
 /// Drops what is kept with a datatype.

@@ -1,21 +1,29 @@
 //! Tagged messages. The channel is the context id, the bits are source and tag.
 
+use crate::datatype;
 use crate::fault::Refusal;
 use crate::host::rkw_status;
 use crate::log::guarded;
 use crate::state::{State, of_message};
-use rankway::msg::{Completion, Envelope, MatchSpec, Message, MsgError, RequestId, Started};
+use rankway::msg::{
+    Completion, Envelope, MatchSpec, Message, MsgError, RequestId, Started, Tagged,
+};
 use rankway::netmod::Netmod;
 use rankway_plugin::Layer;
 use std::ffi::{c_int, c_void};
 use std::num::NonZeroU64;
 
+/// Bits of a tag by which a collective that fails tells the others: `MPIR_TAG_ERROR_BIT` and
+/// `MPIR_TAG_PROC_FAILURE_BIT`.
+const MARKS: u64 = 3 << 29;
 /// Any sender.
 const ANY: u32 = u32::MAX;
 /// What a call that begins something answers, else the number of the request.
 const DONE: u64 = 0;
 /// The same of one whose end is told otherwise, now or later.
 const TOLD: u64 = u64::MAX;
+/// The same where no layout says the datatype: nothing began.
+const NO_LAYOUT: u64 = u64::MAX - 1;
 
 /// Which message goes where, as C has it.
 #[repr(C)]
@@ -40,6 +48,11 @@ impl rkw_match {
         let from = (self.peer != ANY).then_some(self.peer);
         MatchSpec { channel: self.channel, bits: self.bits, ignore: self.ignore, from }
     }
+}
+
+/// Before the first message.
+pub(crate) fn register<N: Netmod>(state: &State<N>) {
+    state.shared.enter(|inner| inner.tagged.set_marks(MARKS));
 }
 
 #[inline(always)]
@@ -98,23 +111,57 @@ pub(crate) unsafe extern "C" fn isend<N: Netmod>(
     request: *mut c_void,
 ) -> u64 {
     // SAFETY: [MPI].
-    let (state, to) = unsafe { (State::<N>::of(state).shared, &*to) };
+    let (state, to) = unsafe { (State::<N>::of(state), &*to) };
+    let (synchronous, cookie) = (synchronous != 0, cookie_of(request));
     guarded(|| {
-        let (synchronous, cookie) = (synchronous != 0, cookie_of(request));
-        let started = state.enter(|inner| {
-            // SAFETY: [BUF], [REQ].
-            let started =
-                unsafe { inner.tagged.start_send(to.envelope(), buf, len, synchronous, cookie) };
-            Ok(match started {
-                Ok(Started::Pending(id)) => id.number().get(),
-                Ok(Started::Done(Ok(status))) if inner.defer_completion(cookie, status) => TOLD,
-                Ok(Started::Done(Ok(_))) => DONE,
-                Ok(Started::Done(Err(e))) | Err(e) => return Err(e),
-            })
-        });
-        state.sent(to.peer);
-        started.unwrap_or_else(|e| failed(e, cookie))
+        // SAFETY: [BUF], [REQ].
+        begin_send(state, to, cookie, |tagged| unsafe {
+            tagged.start_send(to.envelope(), buf, len, synchronous, cookie)
+        })
     })
+}
+
+/// [`isend`] of what so many of a datatype take of a buffer; or [`NO_LAYOUT`].
+pub(crate) unsafe extern "C" fn isend_layout<N: Netmod>(
+    state: *mut c_void,
+    to: *const rkw_match,
+    buf: *const u8,
+    count: i64,
+    ty: c_int,
+    synchronous: c_int,
+    request: *mut c_void,
+) -> u64 {
+    // SAFETY: [MPI].
+    let (state, to) = unsafe { (State::<N>::of(state), &*to) };
+    let (synchronous, cookie) = (synchronous != 0, cookie_of(request));
+    guarded(|| {
+        // SAFETY: [MPI].
+        let from = unsafe { datatype::around(ty, count, buf.cast_mut()) };
+        let Ok(from) = from else { return NO_LAYOUT };
+        // SAFETY: [BUF], [REQ].
+        begin_send(state, to, cookie, |tagged| unsafe {
+            tagged.start_send_layout(to.envelope(), from.start, &from.layout, synchronous, cookie)
+        })
+    })
+}
+
+#[inline(always)]
+fn begin_send<N: Netmod>(
+    state: &State<N>,
+    to: &rkw_match,
+    cookie: NonZeroU64,
+    start: impl FnOnce(&Tagged<N>) -> Result<Started, MsgError>,
+) -> u64 {
+    let started = state.shared.enter(|inner| {
+        Ok(match start(&inner.tagged)? {
+            Started::Pending(id) => id.number().get(),
+            Started::Done(Ok(status)) if inner.defer_completion(cookie, status) => TOLD,
+            Started::Done(Ok(_)) => DONE,
+            Started::Done(Err(e)) => return Err(e),
+        })
+    });
+    state.shared.sent(to.peer);
+    started.unwrap_or_else(|e| failed(e, cookie))
 }
 
 /// Begins a receive. [`DONE`] and its status, or what names it until it has ended.
@@ -139,6 +186,29 @@ pub(crate) unsafe extern "C" fn irecv<N: Netmod>(
         // SAFETY: [BUF], [REQ].
         let started =
             state.enter(|inner| unsafe { inner.tagged.start_recv(&spec, buf, capacity, cookie) });
+        started.map_or_else(|e| failed(e, cookie), |started| began(started, cookie))
+    })
+}
+
+/// [`irecv`] into what so many of a datatype take of a buffer; or [`NO_LAYOUT`].
+pub(crate) unsafe extern "C" fn irecv_layout<N: Netmod>(
+    state: *mut c_void,
+    from: *const rkw_match,
+    buf: *mut u8,
+    count: i64,
+    ty: c_int,
+    request: *mut c_void,
+) -> u64 {
+    // SAFETY: [MPI].
+    let (state, spec) = unsafe { (State::<N>::of(state).shared, (*from).spec()) };
+    let cookie = cookie_of(request);
+    guarded(|| {
+        // SAFETY: [MPI].
+        let Ok(into) = (unsafe { datatype::around(ty, count, buf) }) else { return NO_LAYOUT };
+        // SAFETY: [BUF], [REQ].
+        let started = state.enter(|inner| unsafe {
+            inner.tagged.start_recv_layout(&spec, into.start, &into.layout, cookie)
+        });
         started.map_or_else(|e| failed(e, cookie), |started| began(started, cookie))
     })
 }
@@ -239,6 +309,26 @@ pub(crate) unsafe extern "C" fn imrecv<N: Netmod>(
         // SAFETY: [BUF], [REQ].
         let started = unsafe { message.start_recv(buf, capacity, cookie_of(request)) };
         began(started, cookie_of(request))
+    })
+}
+
+/// [`imrecv`] into what so many of a datatype take of a buffer; or [`NO_LAYOUT`], and the
+/// message is still to be received.
+pub(crate) unsafe extern "C" fn imrecv_layout<N: Netmod>(
+    message: *mut c_void,
+    buf: *mut u8,
+    count: i64,
+    ty: c_int,
+    request: *mut c_void,
+) -> u64 {
+    guarded(|| {
+        // SAFETY: [MPI].
+        let Ok(into) = (unsafe { datatype::around(ty, count, buf) }) else { return NO_LAYOUT };
+        let cookie = cookie_of(request);
+        // SAFETY: [MPI]: a box of `improbe`'s for this netmod, given back once.
+        let message = unsafe { Box::from_raw(message.cast::<Message<N>>()) };
+        // SAFETY: [BUF], [REQ].
+        began(unsafe { message.start_recv_layout(into.start, &into.layout, cookie) }, cookie)
     })
 }
 

@@ -1,5 +1,6 @@
 /* Rank 1 of 3 is killed. What the others ask of it fails with a class and its name, whether it
- * began before or after; they go on with each other, over messages and a window, and end. */
+ * began before or after, and collectives fail in all who are left; they go on with each other,
+ * over messages and a window, and end. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,6 +31,33 @@ static void died(const char *what, int code)
         fault(what, text);
 }
 
+/* It must have failed by the death, which another may have told. */
+static void told(const char *what, int code)
+{
+    char text[MPI_MAX_ERROR_STRING] = "succeeded";
+    int len, class = MPI_SUCCESS;
+    if (code != MPI_SUCCESS) {
+        MPI_Error_class(code, &class);
+        MPI_Error_string(code, text, &len);
+    }
+    if (class != MPIX_ERR_PROC_FAILED)
+        fault(what, text);
+}
+
+/* Collectives in which all depend on all. */
+static void together(MPI_Comm comm)
+{
+    long mine = rank, all[3] = { 0 };
+    MPI_Request request;
+    told("a barrier", MPI_Barrier(comm));
+    /* (MPICH's recursive doubling forgets that a step of it failed.) */
+    MPI_Allreduce(&mine, all, 1, MPI_LONG, MPI_SUM, comm);
+    told("an allgather", MPI_Allgather(&mine, 1, MPI_LONG, all, 1, MPI_LONG, comm));
+    int code = MPI_Ibarrier(comm, &request);
+    told("a barrier that is waited for",
+         code == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : code);
+}
+
 static void well(const char *what, int code)
 {
     char text[MPI_MAX_ERROR_STRING];
@@ -46,6 +74,7 @@ int main(int argc, char **argv)
     MPI_Request early, late;
     MPI_Message message;
     int flag = 0, code;
+    MPI_Comm before_it, after_it;
     long *base, value = 5, got = 0, before = 0;
     char *data = calloc(1, LONG), *into = calloc(1, LONG);
     MPI_Init(&argc, &argv);
@@ -53,6 +82,8 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Win_allocate(2 * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
     MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN);
+    MPI_Comm_dup(MPI_COMM_WORLD, &before_it);
+    MPI_Comm_dup(MPI_COMM_WORLD, &after_it);
     int other = 2 - rank;
     base[0] = base[1] = 0;
     MPI_Win_lock_all(0, window);
@@ -65,6 +96,8 @@ int main(int argc, char **argv)
     MPI_Irecv(&before, 1, MPI_LONG, DEAD, 0, MPI_COMM_WORLD, &early);
     MPI_Send(&value, 1, MPI_LONG, DEAD, 9, MPI_COMM_WORLD);
 
+    /* It may be under way when the other dies. */
+    told("a barrier that met the death", MPI_Barrier(before_it));
     died("a receive that was waiting", MPI_Wait(&early, MPI_STATUS_IGNORE));
     died("a receive", MPI_Recv(&got, 1, MPI_LONG, DEAD, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     died("a long send", MPI_Send(data, LONG, MPI_CHAR, DEAD, 2, MPI_COMM_WORLD));
@@ -76,6 +109,7 @@ int main(int argc, char **argv)
     well("a probe of the living",
          MPI_Iprobe(other, 99, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
 
+    together(after_it);
     for (int i = 0; i < 3; i++) {
         well("an exchange",
              MPI_Sendrecv(data, LONG >> 9 * i, MPI_CHAR, other, 4, into, LONG >> 9 * i, MPI_CHAR,

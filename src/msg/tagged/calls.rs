@@ -81,6 +81,26 @@ impl<N: Netmod> Tagged<N> {
         Counts { queued_packets: self.context.queued_packets(), ..self.protocol.counts() }
     }
 
+    /// Makes these match bits marks, which no receive and no probe of the context looks at
+    /// from now on: a message carries them to its status. For a device layer that lays out all
+    /// bits, before the context's first message.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use rankway::msg::{Envelope, MatchSpec, Tagged};
+    /// # let boot = Arc::new(rankway::boot::alone::Alone::new()?);
+    /// # let context = rankway::device::open_null(boot)?;
+    /// let tagged = Tagged::open(&context)?;
+    /// tagged.set_marks(1 << 63);
+    /// tagged.send(Envelope { peer: 0, channel: 5, bits: 7 | 1 << 63 }, &[])?;
+    /// let spec = MatchSpec { channel: 5, bits: 7, ignore: 0, from: Some(0) };
+    /// assert_eq!(tagged.recv(&spec, &mut [])?.bits, 7 | 1 << 63);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_marks(&self, marks: u64) {
+        self.protocol.set_marks(marks);
+    }
+
     /// Sends messages longer than `bytes` by rendezvous, also where a packet
     /// would hold them. For peers nothing was sent to yet.
     pub fn limit_eager(&self, bytes: usize) {

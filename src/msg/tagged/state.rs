@@ -86,6 +86,10 @@ impl TaggedProtocol {
         })
     }
 
+    pub(super) fn set_marks(&self, marks: u64) {
+        self.state.borrow_mut().engine.set_marks(marks);
+    }
+
     pub(super) fn counts(&self) -> Counts {
         self.state.borrow().counts
     }
