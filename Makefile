@@ -18,7 +18,7 @@ MPICH_DIR ?= $(if $(PREFIX),$(PREFIX),$(CURDIR)/target/mpich)
 # The profile of its Rust half, as above.
 MPICH_PROFILE ?= release
 
-.PHONY: help deps build mpich mpich-peers test-mpich count-mpich memory-mpich rate-mpich rate count profile count-c count-mpi memory maps pack papers info openmpi preload bench-preload bench-track test test-c test-matrix test-random test-openmpi test-mpi \
+.PHONY: help deps build mpich mpich-peers test-mpich count-mpich memory-mpich rate-mpich bench-spawn rate count profile count-c count-mpi memory maps pack papers info openmpi preload bench-preload bench-track test test-c test-matrix test-random test-openmpi test-mpi \
 	test-mpi-short test-mpi-preload test-mpi-track test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi bench-mpich heap-mpi \
 	test-kills check fmt clippy doc structure public package bench rivals miri loom sanitize fuzz ci bindings \
 	install uninstall clean
@@ -97,6 +97,10 @@ rate-mpich: build mpich ## rate of MPI_Put by map over the null provider, beside
 memory-mpich: build mpich ## heap a peer and a rank of a communicator, beside ch4:ofi and the distribution's MPICH (ARGS: ranks)
 	@ci/deps --preload
 	@MPICH_DIR="$(MPICH_DIR)" ci/measure/memory-mpich.sh $(ARGS)
+
+bench-spawn: mpich ## half a round trip with a spawned process, under MPICH and, where make openmpi was run, Open MPI
+	@ci/deps --preload
+	@MPICH_DIR="$(MPICH_DIR)" OPENMPI_DIR="$(OPENMPI_DIR)" ci/measure/spawn.sh
 
 preload: ## build librankway_pack.so and librankway_track.so, to be preloaded under any MPI program
 	@ci/deps

@@ -11,14 +11,14 @@ const MAGIC: &[u8; 4] = b"RWa3";
 pub(super) struct BusinessCard {
     pub(super) local: Vec<u8>,
     pub(super) network: Vec<u8>,
-    /// For processes of the same node.
+    /// For processes of this machine.
     pub(super) inbox: Option<Place>,
 }
 
 impl BusinessCard {
-    /// For processes of other jobs, which the node's ways do not reach.
-    pub(super) fn of_network(network: Vec<u8>) -> BusinessCard {
-        BusinessCard { local: Vec::new(), network, inbox: None }
+    /// For processes of other jobs, which the node's provider does not reach.
+    pub(super) fn of_network(network: Vec<u8>, inbox: Option<Place>) -> BusinessCard {
+        BusinessCard { local: Vec::new(), network, inbox }
     }
 
     /// Magic, the inbox behind the length of its place (0 for none), then each

@@ -21,7 +21,7 @@ impl<N: Netmod> Context<N> {
         Ok(BusinessCard {
             local,
             network: self.address_of(Transport::Network)?,
-            inbox: self.node_inbox.as_ref().map(Inbox::place),
+            inbox: self.node_inbox.get().map(Inbox::place),
         })
     }
 
@@ -52,15 +52,21 @@ impl<N: Netmod> Context<N> {
             self.endpoints.add_network(&net)?;
             let _ = self.device().net.set(net);
         }
+        if self.node_inbox.get().is_none()
+            && let Some(inbox) = self.device().open_inbox(self.index())?
+        {
+            let _ = self.node_inbox.set(inbox);
+        }
         let boot = self.device().boot();
         let network = self.address_of(Transport::Network)?;
-        boot.put(ADDRESSES_KEY, &BusinessCard::of_network(network).encode())?;
+        let inbox = self.node_inbox.get().map(Inbox::place);
+        boot.put(ADDRESSES_KEY, &BusinessCard::of_network(network, inbox).encode())?;
         // What others may fetch is committed; there is nobody to wait for.
         Ok(boot.commit()?)
     }
 
-    /// What [`ADDRESSES_KEY`] has of this context, shorter where the provider has ways that
-    /// only processes of its machine take: for names that people pass on.
+    /// What [`ADDRESSES_KEY`] has of this context, without what only processes of its machine
+    /// take: for names that people pass on, where all is too long.
     ///
     /// # Errors
     /// What the provider refuses.
@@ -69,7 +75,7 @@ impl<N: Netmod> Context<N> {
             Some((netmod, endpoint)) => netmod.network_address(endpoint)?,
             None => Vec::new(),
         };
-        Ok(BusinessCard::of_network(network).encode())
+        Ok(BusinessCard::of_network(network, None).encode())
     }
 
     /// The address-vector entry of a process, inserted now if it was not. This
@@ -126,7 +132,7 @@ impl<N: Netmod> Context<N> {
             return Err(DeviceError::NoTransport { rank: peer, why });
         };
         if peer >= device.boot.size() {
-            self.watch_elsewhere(peer)?;
+            device.watch_elsewhere(peer)?;
         }
         let address =
             net.insert(endpoint, &business_card.network).map_err(|e| DeviceError::peer(peer, e))?;

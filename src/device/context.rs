@@ -36,7 +36,7 @@ pub struct Context<N: Netmod> {
     local_addresses: Arc<Table>,
     pub(super) endpoints: Endpoints<N>,
     /// Where packets of processes on the node arrive.
-    pub(super) node_inbox: Option<Inbox>,
+    pub(super) node_inbox: OnceCell<Inbox>,
     pub(super) pace: Pace,
     pub(super) completions: Completions,
     pub(super) failures: Failures,
@@ -72,6 +72,8 @@ pub(crate) trait PacketHandler<N: Netmod>: Any {
     /// A process of another job has ended and its number is given out again: what is kept
     /// for it is as for one that was never heard of.
     fn forgotten(&self, _context: &Context<N>, _peer: u32) {}
+    /// Adds the peers that requests wait for.
+    fn awaited(&self, _add: &mut dyn FnMut(u32)) {}
     /// Does deferred work, at the end of a progress call after
     /// [`Context::schedule`].
     fn poll_deferred(&self, _context: &Context<N>) {}
@@ -108,11 +110,9 @@ impl<N: Netmod> Context<N> {
             true => (device.further_av()?, device.local_address_table()?),
             false => (Arc::clone(&device.av), Arc::clone(&device.local_addresses)),
         };
-        let node_inbox =
-            Inbox::open(device.inbox_owner(device.boot.rank(), index)).map_err(|source| {
-                let what = "opening the inbox for packets of this node (raise `ulimit -n`)".into();
-                crate::boot::BootError::Os { what, source }
-            })?;
+        // (Who is alone has one when it meets another job.)
+        let inbox = if device.node_size > 1 { device.open_inbox(index)? } else { None };
+        let node_inbox = inbox.map_or_else(OnceCell::new, OnceCell::from);
         Ok(Rc::new(Context {
             links: Links::new(&*device.boot)?,
             endpoints: Endpoints::open(

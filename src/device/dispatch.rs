@@ -64,6 +64,11 @@ impl<H: ?Sized> Dispatch<H> {
         self.lost.borrow_mut().push(peer);
     }
 
+    /// Nobody is told of the loss of a peer whose number another process will have.
+    pub(super) fn forget_lost(&self, peer: u32) {
+        self.lost.borrow_mut().retain(|&lost| lost != peer);
+    }
+
     /// Returns true if a handler is to be called.
     #[inline]
     pub(super) fn has_pending(&self) -> bool {

@@ -99,6 +99,11 @@ impl Failures {
         self.has_lost.get()
     }
 
+    /// Of the ranks below `size` the one whose death was noticed first.
+    pub(super) fn first_lost_below(&self, size: u32) -> Option<u32> {
+        self.lost.borrow().iter().copied().find(|&rank| rank < size)
+    }
+
     /// The peer whose death was noticed first.
     pub(super) fn first_lost(&self) -> Option<u32> {
         self.lost.borrow().first().copied()
@@ -111,6 +116,11 @@ impl Failures {
         let new = !renewed.contains(&rank);
         renewed.extend(new.then_some(rank));
         new
+    }
+
+    /// Returns true if a peer is watched.
+    pub(super) fn is_watched(&self, rank: u32) -> bool {
+        self.watched.borrow().contains(&rank)
     }
 
     /// Returns true once for each peer: it is to be watched from now on.

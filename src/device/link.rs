@@ -14,7 +14,7 @@ use super::peers::PerPeer;
 use crate::av::Transport;
 use crate::boot::Boot;
 use crate::netmod::{HEAD, NetError};
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell, UnsafeCell};
 use std::collections::VecDeque;
 
 /// The links of a context, by world rank.
@@ -52,8 +52,9 @@ pub(super) struct Link {
     /// Number of the next packet from it.
     due: Cell<u16>,
     rest: RefCell<Option<Box<Rest>>>,
-    /// Takes all packets to a peer on the node whose inbox can be reached.
-    outbox: OnceCell<Box<Outbox>>,
+    /// Takes all packets to a peer whose inbox can be reached. Set by [`Link::open`], and
+    /// taken by [`Link::close`].
+    outbox: UnsafeCell<Option<Box<Outbox>>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -210,7 +211,22 @@ impl Link {
 
     #[inline]
     pub(super) fn outbox(&self) -> Option<&Outbox> {
-        self.outbox.get().map(|outbox| &**outbox)
+        // SAFETY: changed by `open`, of a link that has none, and by `close`, whose caller
+        // says that nobody holds this.
+        unsafe { (*self.outbox.get()).as_deref() }
+    }
+
+    /// The link is as if never used.
+    ///
+    /// # Safety
+    /// Nobody holds what [`Link::outbox`] gave.
+    unsafe fn close(&self) {
+        *self.rest.borrow_mut() = None;
+        self.next.set(0);
+        self.due.set(0);
+        self.set_state(State::New);
+        // SAFETY: the caller's.
+        unsafe { *self.outbox.get() = None };
     }
 
     #[inline]
@@ -226,8 +242,9 @@ impl Link {
     /// Packets go along `route` from now on, to the peer's inbox where it can be
     /// reached; those of `inject` bytes, head included, are copied.
     pub(super) fn open(&self, route: Route, outbox: Option<Outbox>, inject: usize) {
-        if let Some(outbox) = outbox {
-            let _ = self.outbox.set(Box::new(outbox));
+        if let (Some(outbox), None) = (outbox, self.outbox()) {
+            // SAFETY: there is none that somebody could hold.
+            unsafe { *self.outbox.get() = Some(Box::new(outbox)) };
         }
         self.dest.set(route.dest);
         self.local.set(route.transport == Transport::Local);
@@ -279,13 +296,14 @@ impl Links {
     }
 
     /// The link to a peer whose number another process will have is as if never used.
-    pub(super) fn forget(&self, peer: u32) {
+    ///
+    /// # Safety
+    /// Nobody holds the outbox of the link.
+    pub(super) unsafe fn forget(&self, peer: u32) {
         self.drop_peer(peer, None);
         if let Some(link) = self.link(peer) {
-            *link.rest.borrow_mut() = None;
-            link.next.set(0);
-            link.due.set(0);
-            link.set_state(State::New);
+            // SAFETY: the caller's.
+            unsafe { link.close() };
         }
     }
 
@@ -494,7 +512,8 @@ mod tests {
         assert!(!links.drop_peer(0, None), "said once");
         assert!(link.queue_is_empty() && matches!(link.why(), Some(NetError::Corrupt)));
         assert!(links.is_used(0));
-        links.forget(0);
+        // SAFETY: there is no outbox.
+        unsafe { links.forget(0) };
         assert!(!links.is_used(0) && link.state() == State::New && link.why().is_none());
         assert_eq!(links.copies.borrow().free.len(), links.copies.borrow().places.len());
     }

@@ -6,6 +6,7 @@ use super::failures::NOBODY;
 use crate::av::Transport;
 use crate::netmod::{NetError, Netmod};
 use crate::rankmap::Process;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// How long the death of a peer may take to show after the network's error: a
@@ -48,7 +49,7 @@ impl<N: Netmod> Context<N> {
     pub(crate) fn attribute_failure(&self, rank: u32, error: NetError) -> DeviceError {
         // Injected puts that failed at the same time failed for this.
         self.failures.forget_nobodys();
-        if self.device().is_dead(rank) {
+        if self.device().is_dead(rank) || self.device().has_ended_elsewhere(rank) {
             self.mark_failed(rank);
             DeviceError::PeerDied { rank }
         } else {
@@ -143,15 +144,35 @@ impl<N: Netmod> Context<N> {
         self.failures.has_lost()
     }
 
-    /// Checks the liveness of all peers that were ever waited for or connected to
-    /// here, at most every 20 ms: what is under way with one that died ends with
-    /// an error that names it. For callers that make progress in loops of their
-    /// own; waits do it themselves.
-    ///
-    /// # Errors
-    /// [`DeviceError::Boot`] when the system refuses.
-    pub fn check_watched_peers(&self) -> Result<(), DeviceError> {
-        self.check_liveness(&[])
+    /// Checks the liveness of all peers on this machine that were ever waited for or
+    /// connected to here, or that requests wait for now, at most every 20 ms: what is under
+    /// way with one that died ends with an error that names it. For callers that make progress
+    /// in loops of their own; waits do it themselves.
+    pub fn check_watched_peers(&self) {
+        if !self.failures.is_check_due() {
+            return;
+        }
+        let mut awaited = BTreeSet::new();
+        let mut add = |peer| awaited.extend((!self.failures.is_watched(peer)).then_some(peer));
+        self.dispatch.handlers().for_each(|handler| handler.awaited(&mut add));
+        for rank in awaited {
+            self.failures.add_watched(rank);
+            // (One that the system refuses to watch is as one of another node.)
+            if let Err(DeviceError::PeerDied { rank }) = self.device().watch(rank) {
+                self.mark_failed(rank);
+            }
+        }
+        self.mark_dead();
+    }
+
+    /// Gives up what is under way with watched peers that have died.
+    fn mark_dead(&self) {
+        for rank in self.device().dead_peers() {
+            self.mark_failed(rank);
+        }
+        for rank in self.device().others.all_dead() {
+            self.mark_failed(rank);
+        }
     }
 
     /// Checks the liveness of peers: of all that were ever checked, at most every
@@ -172,9 +193,7 @@ impl<N: Netmod> Context<N> {
             }
         }
         if self.failures.is_check_due() {
-            for rank in self.device().dead_peers() {
-                self.mark_failed(rank);
-            }
+            self.mark_dead();
         }
         if self.failures.first_lost().is_none() {
             return Ok(());
@@ -236,8 +255,9 @@ impl<N: Netmod> Context<N> {
         if !anybody && !peers.iter().any(shared) {
             return Ok(());
         }
+        // (Of another job that was one that has ended as it should.)
         if waited > HOPELESS
-            && let Some(rank) = self.failures.first_lost()
+            && let Some(rank) = self.failures.first_lost_below(self.device().boot().size())
         {
             return Err(DeviceError::PeerDied { rank });
         }

@@ -90,7 +90,7 @@ pub(crate) use transfer::{FRAGMENT, Shape, fragment_of};
 pub(crate) use wait::Progress;
 
 use crate::av::{AddressVector, Table, Transport};
-use crate::boot::{Boot, Control, Liveness};
+use crate::boot::{Boot, BootError, Control, Liveness, Watch};
 use crate::netmod::Netmod;
 use crate::rankmap::compact::Strategy;
 use crate::rankmap::{Process, RankMap};
@@ -263,6 +263,15 @@ impl<N: Netmod> Device<N> {
         node::Owner { job: self.boot.job(), peer, context, places: self.node_size }
     }
 
+    /// Opens an inbox of this process's for packets of this machine, if there can be one.
+    fn open_inbox(&self, context: u32) -> Result<Option<node::Inbox>, DeviceError> {
+        let opened = node::Inbox::open(self.inbox_owner(self.boot.rank(), context));
+        opened.map_err(|source| {
+            let what = "opening the inbox for packets of this node (raise `ulimit -n`)".into();
+            BootError::Os { what, source }.into()
+        })
+    }
+
     /// Adds a process group whose processes are members of this job:
     /// `members` gives the world rank of each lpid. Several lpids may name the
     /// same process.
@@ -334,18 +343,37 @@ impl<N: Netmod> Device<N> {
         self.members().get((pg as usize).checked_sub(1)?)?.clone()
     }
 
-    /// Watches a peer on this node from now on.
+    /// Watches a peer on this node from now on, or one of another job, where no launcher has
+    /// to be asked who it is.
     ///
     /// # Errors
     /// [`DeviceError::PeerDied`] when it is dead already.
     pub fn watch(&self, peer: u32) -> Result<(), DeviceError> {
+        if peer >= self.boot.size() && self.boot.other_jobs().is_some() {
+            return self.watch_elsewhere(peer);
+        }
         if peer == self.boot.rank() || !self.on_node(peer) {
             return Ok(());
         }
         match self.control.watch(&self.liveness, peer)? {
-            crate::boot::Watch::Dead => Err(DeviceError::PeerDied { rank: peer }),
+            Watch::Dead => Err(DeviceError::PeerDied { rank: peer }),
             _ => Ok(()),
         }
+    }
+
+    /// Watches a process of another job from now on, if it is on this machine and has said
+    /// which it is.
+    fn watch_elsewhere(&self, peer: u32) -> Result<(), DeviceError> {
+        match self.control.watch(&self.others, peer) {
+            Ok(Watch::Dead) => Err(DeviceError::PeerDied { rank: peer }),
+            Ok(_) | Err(BootError::NotPublished { .. }) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Returns true if a watched process of another job has ended.
+    fn has_ended_elsewhere(&self, peer: u32) -> bool {
+        peer >= self.boot.size() && self.others.is_dead(peer)
     }
 
     /// Returns true if a watched peer is known to be dead.
@@ -368,8 +396,8 @@ impl<N: Netmod> Device<N> {
         if peer >= self.boot.size() || peer == self.boot.rank() {
             return Ok(false);
         }
-        let unwatchable = !self.on_node(peer)
-            || self.control.watch(&self.liveness, peer)? == crate::boot::Watch::Unwatchable;
+        let unwatchable =
+            !self.on_node(peer) || self.control.watch(&self.liveness, peer)? == Watch::Unwatchable;
         Ok(unwatchable && self.control.ended(peer)?)
     }
 

@@ -8,8 +8,11 @@
 //! no process waits for another's lock, and nothing is left behind, however
 //! the processes end.
 //!
-//! Where a memory file cannot be shared (another pid namespace, a job of one),
-//! packets take the provider; each direction goes by itself.
+//! Behind those rings are some for guests: processes of other jobs on this machine take one
+//! each, the first that is free, and sign it with the name that they have there.
+//!
+//! Where a memory file cannot be shared (another pid namespace, a job of one that meets no
+//! other), packets take the provider; each direction goes by itself.
 //! `RANKWAY_NODE_QUEUES=0` turns them off.
 //!
 //! Carries packets only: puts and bulk messages are for windows and netmods.
@@ -29,6 +32,8 @@ pub(super) const LONGEST: usize = ring::LONGEST;
 const MAGIC: u64 = u64::from_le_bytes(*b"rankway1");
 /// Processes of a node that fit in the head's bits.
 const MOST: u32 = 8192;
+/// Rings for guests.
+const GUESTS: u32 = 64;
 /// Packets of one sender before the others get a turn.
 const BATCH: u32 = 32;
 
@@ -44,7 +49,7 @@ struct Head {
     bell: Bell,
     /// Rings signed so far.
     signed: CachePadded<AtomicU32>,
-    /// Which ones, by rank on the node.
+    /// Which ones are taken, by rank on the node, guests behind.
     which: [AtomicU64; MOST as usize / 64],
 }
 
@@ -67,8 +72,13 @@ pub(super) struct Owner {
 struct Map(Segment);
 
 impl Map {
+    /// Rings there are beside so many places.
+    fn rings(places: u32) -> u32 {
+        places.saturating_add(GUESTS).min(MOST)
+    }
+
     fn bytes(places: u32) -> usize {
-        PAGE + places as usize * BYTES
+        PAGE + Map::rings(places) as usize * BYTES
     }
 
     #[inline]
@@ -96,8 +106,41 @@ impl Map {
 
     /// The ring of a rank on the node, below the number that was mapped for.
     fn ring(&self, place: u32) -> *mut u8 {
-        self.0.start().wrapping_add(Map::bytes(place))
+        self.0.start().wrapping_add(PAGE + place as usize * BYTES)
     }
+
+    /// Takes a ring that nobody has.
+    fn claim(&self, place: u32) -> bool {
+        let bit = 1 << (place % 64);
+        let word = self.head().which.get(place as usize / 64);
+        word.is_some_and(|word| word.fetch_or(bit, Ordering::AcqRel) & bit == 0)
+    }
+
+    fn is_claimed(&self, place: u32) -> bool {
+        let word = self.head().which.get(place as usize / 64);
+        word.is_some_and(|word| word.load(Ordering::Acquire) >> (place % 64) & 1 != 0)
+    }
+
+    /// Signs the ring at a place that was claimed: that of `sender`.
+    fn sign(&self, place: u32, sender: u32) -> Option<Writer> {
+        let head = self.head();
+        head.bell.join();
+        // SAFETY: a ring of the map, which lives as long; who claimed its place is its only
+        // sender, and nothing was sent through it yet.
+        let writer = unsafe { Writer::new(self.ring(place), sender)? };
+        head.signed.0.fetch_add(1, Ordering::Release);
+        Some(writer)
+    }
+}
+
+/// What becomes of a guest.
+pub(super) enum Greeting {
+    /// It has this number here.
+    Known(u32),
+    /// It has not said who it is.
+    NotYet,
+    /// It is nobody that can be spoken to.
+    Refused,
 }
 
 /// Where packets of this node's processes arrive.
@@ -105,23 +148,26 @@ pub(super) struct Inbox {
     readers: RefCell<Vec<Reader>>,
     /// Those that held what no sender writes; not looked at any more.
     shut: RefCell<Vec<Reader>>,
-    /// Rings there are. (What the head says, peers may overwrite.)
+    /// Those of guests that have not said who they are.
+    unknown: RefCell<Vec<Reader>>,
+    /// Processes of the node. (What the head says, peers may overwrite.)
     places: u32,
-    /// Signatures seen so far.
+    /// Signatures seen so far; one less while somebody is unknown, to be asked again.
     signed: Cell<u32>,
+    seen: Cell<u32>,
     sleeper: Sleeper,
     file: Shared,
     map: Map,
 }
 
 impl Inbox {
-    /// Makes one; `None` where there is nobody else, where the environment
-    /// says so, or where the system has no memory files.
+    /// Makes one; `None` where the environment says so, there are too many processes, or the
+    /// system has no memory files.
     ///
     /// # Errors
     /// Where the process may open no more descriptors.
     pub(super) fn open(owner: Owner) -> io::Result<Option<Inbox>> {
-        if owner.places < 2 || owner.places > MOST || !crate::settings::NODE_QUEUES.is_on() {
+        if owner.places > MOST || !crate::settings::NODE_QUEUES.is_on() {
             return Ok(None);
         }
         let file = match Shared::create("rankway-inbox") {
@@ -144,8 +190,10 @@ impl Inbox {
         Ok(Some(Inbox {
             readers: RefCell::default(),
             shut: RefCell::default(),
+            unknown: RefCell::default(),
             places: owner.places,
             signed: Cell::new(0),
+            seen: Cell::new(0),
             sleeper,
             file,
             map,
@@ -159,15 +207,17 @@ impl Inbox {
 
     /// Hands out packets: sender, first word, the others, body. Returns true if
     /// there were any. `take` answers whether it was one; a sender in whose ring
-    /// something else is found goes to `lost`, and its ring is left alone.
+    /// something else is found goes to `lost`, and its ring is left alone. `greet` says
+    /// who a guest is.
     #[inline]
     pub(super) fn poll(
         &self,
         mut take: impl FnMut(u32, u64, [u64; 3], &[u8]) -> bool,
         lost: impl FnOnce(u32),
+        greet: impl FnMut(&mut Reader) -> Greeting,
     ) -> bool {
         if self.map.head().signed.0.load(Ordering::Relaxed) != self.signed.get() {
-            self.welcome();
+            self.welcome(greet);
         }
         if self.sleeper.is_armed() {
             self.sleeper.wake_up(&self.map.head().bell);
@@ -198,22 +248,61 @@ impl Inbox {
         }
     }
 
-    /// Finds the rings that were signed since.
+    /// Finds the rings that were signed since, and asks guests who they are.
     #[cold]
-    fn welcome(&self) {
-        let head = self.map.head();
-        self.signed.set(head.signed.0.load(Ordering::Acquire));
-        let mut readers = self.readers.borrow_mut();
-        let bit = |place: u32| {
-            head.which[place as usize / 64].load(Ordering::Acquire) >> (place % 64) & 1
-        };
+    fn welcome(&self, mut greet: impl FnMut(&mut Reader) -> Greeting) {
+        let signed = self.map.head().signed.0.load(Ordering::Acquire);
+        if self.seen.replace(signed) != signed {
+            self.find_signed();
+        }
+        for mut guest in self.unknown.take() {
+            match greet(&mut guest) {
+                Greeting::Known(number) => {
+                    guest.set_peer(number);
+                    self.readers.borrow_mut().push(guest);
+                }
+                Greeting::NotYet => self.unknown.borrow_mut().push(guest),
+                Greeting::Refused => self.shut.borrow_mut().push(guest),
+            }
+        }
+        self.signed.set(signed.wrapping_sub(u32::from(!self.unknown.borrow().is_empty())));
+    }
+
+    fn find_signed(&self) {
+        let (mut readers, mut unknown) = (self.readers.borrow_mut(), self.unknown.borrow_mut());
         let shut = self.shut.borrow();
-        for place in (0..self.places).filter(|&place| bit(place) != 0) {
+        for place in (0..Map::rings(self.places)).filter(|&place| self.map.is_claimed(place)) {
             let start = self.map.ring(place);
-            if !readers.iter().chain(&*shut).any(|reader| reader.reads(start)) {
+            if !readers.iter().chain(&*shut).chain(&*unknown).any(|r| r.start() == start) {
+                let list = if place < self.places { &mut *readers } else { &mut *unknown };
                 // SAFETY: a ring of the map, which lives as long; this inbox
                 // is its receiver.
-                readers.extend(unsafe { Reader::new(start) });
+                list.extend(unsafe { Reader::new(start) });
+            }
+        }
+    }
+
+    /// Returns true if the process with this number is a guest.
+    pub(super) fn has_guest(&self, number: u32) -> bool {
+        self.readers.borrow().iter().any(|reader| self.is_guest(reader, number))
+    }
+
+    fn is_guest(&self, reader: &Reader, number: u32) -> bool {
+        reader.peer() == number && reader.start() >= self.map.ring(self.places)
+    }
+
+    /// A guest's ring is free for another. Its process has ended.
+    pub(super) fn forget_guest(&self, number: u32) {
+        for list in [&self.readers, &self.shut] {
+            let mut list = list.borrow_mut();
+            for guest in list.extract_if(.., |reader| self.is_guest(reader, number)) {
+                let offset = guest.start() as usize - self.map.0.start() as usize;
+                let place = ((offset - PAGE) / BYTES) as u32;
+                if self.map.0.clear(offset, BYTES)
+                    && let Some(word) = self.map.head().which.get(place as usize / 64)
+                {
+                    word.fetch_and(!(1 << (place % 64)), Ordering::Release);
+                }
             }
         }
     }
@@ -223,8 +312,9 @@ impl Inbox {
     pub(super) fn arm(&self) -> Option<RawFd> {
         let head = self.map.head();
         self.sleeper.arm(&head.bell, || {
-            head.signed.0.load(Ordering::Acquire) != self.signed.get()
+            head.signed.0.load(Ordering::Acquire) != self.seen.get()
                 || self.readers.borrow().iter().any(Reader::has_some)
+                || self.unknown.borrow().iter().any(Reader::has_some)
         })
     }
 }
@@ -254,21 +344,31 @@ impl Outbox {
             return None;
         }
         let map = Map(Segment::map(&file, len).ok()?);
-        let head = map.head();
-        let bit = 1 << (mine % 64);
-        let word = head.which.get(mine as usize / 64)?;
         // A second context of this process must not write to a ring that is
         // in use.
-        if map.owner() != Some(*owner) || word.fetch_or(0, Ordering::Relaxed) & bit != 0 {
+        if map.owner() != Some(*owner) || !map.claim(mine) {
             return None;
         }
-        head.bell.join();
-        // SAFETY: a ring of the map, which lives as long; its place is this
-        // process's alone, and nothing was signed there.
-        let writer = unsafe { Writer::new(map.ring(mine), me)? };
-        word.fetch_or(bit, Ordering::Release);
-        head.signed.0.fetch_add(1, Ordering::Release);
-        Some(Outbox { writer, pid: at.pid, map })
+        Some(Outbox { writer: map.sign(mine, me)?, pid: at.pid, map })
+    }
+
+    /// Opens the inbox of a process of another job, as a guest that is called `name` there.
+    /// `None` where it cannot be reached or has no ring left.
+    pub(super) fn open_as_guest(at: Place, name: u32) -> Option<Outbox> {
+        // (A ring is signed with one more.)
+        name.checked_add(1)?;
+        let file = at.open().ok()?;
+        let len = usize::try_from(file.metadata().ok()?.len()).ok()?;
+        if len < PAGE || !segment::is_final(&file, len) {
+            return None;
+        }
+        let map = Map(Segment::map(&file, len).ok()?);
+        let places = map.owner()?.places;
+        if places > MOST || Map::bytes(places) != len {
+            return None;
+        }
+        let place = (places..Map::rings(places)).find(|&place| map.claim(place))?;
+        Some(Outbox { writer: map.sign(place, name)?, pid: at.pid, map })
     }
 
     /// Sends a packet; `false`: there is no space now.
@@ -367,12 +467,19 @@ mod tests {
     }
 
     fn received(inbox: &Inbox) -> (Vec<(u32, u64)>, Vec<u32>) {
+        received_with(inbox, |_| unreachable!("no guests"))
+    }
+
+    fn received_with(
+        inbox: &Inbox,
+        greet: impl FnMut(&mut Reader) -> Greeting,
+    ) -> (Vec<(u32, u64)>, Vec<u32>) {
         let (mut got, mut lost) = (Vec::new(), Vec::new());
         let take = |from, first: u64, words: [u64; 3], _: &[u8]| {
             got.push((from, words[0]));
             first as u8 == 2
         };
-        inbox.poll(take, |peer| lost.push(peer));
+        inbox.poll(take, |peer| lost.push(peer), greet);
         (got, lost)
     }
 
@@ -410,6 +517,49 @@ mod tests {
         }
         send(&out[0], 5);
         assert_eq!(received(&inbox).0, [(1, 5)]);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "shares memory files")]
+    fn guests_are_read_once_they_are_known_and_their_rings_are_used_again() {
+        let (inbox, out) = pair(2).unwrap();
+        assert_eq!(received(&inbox), (vec![], vec![]), "finds the member");
+        assert!(Outbox::open_as_guest(inbox.place(), u32::MAX).is_none(), "cannot be signed");
+        let guest = |name| Outbox::open_as_guest(inbox.place(), name);
+        // As long as it says nothing nobody waits for it, and it wakes who sleeps.
+        let first = guest(900).unwrap();
+        let not_yet = |_: &mut Reader| Greeting::NotYet;
+        assert_eq!(received_with(&inbox, not_yet).0, []);
+        assert!(inbox.arm().is_some());
+        send(&first, 7);
+        assert!(inbox.arm().is_none(), "a guest has said something");
+        assert_eq!(received_with(&inbox, not_yet).0, [], "who is not known is not read");
+        send(&out[0], 1);
+        let known = |guest: &mut Reader| Greeting::Known(guest.peer() - 800);
+        assert_eq!(received_with(&inbox, known).0, [(1, 1), (100, 7)]);
+        assert!(inbox.has_guest(100) && !inbox.has_guest(1), "a member is no guest");
+        // All others, and one too many.
+        let more: Vec<Outbox> = (1..GUESTS).map(|at| guest(900 + at).unwrap()).collect();
+        assert!(guest(999).is_none());
+        more.iter().for_each(|outbox| send(outbox, 8));
+        let refused = |guest: &mut Reader| match guest.peer() {
+            901 => Greeting::Refused,
+            name => Greeting::Known(name - 800),
+        };
+        assert_eq!(received_with(&inbox, refused).0.len(), GUESTS as usize - 2);
+        assert!(inbox.arm().is_some(), "who was refused keeps nobody awake");
+        send(&first, 9);
+        assert_eq!(received(&inbox).0, [(100, 9)]);
+        // It has ended: the next finds its ring as if never used.
+        drop(first);
+        inbox.forget_guest(100);
+        inbox.forget_guest(1);
+        assert!(!inbox.has_guest(100));
+        let next = guest(999).unwrap();
+        send(&next, 10);
+        send(&out[0], 2);
+        assert_eq!(received_with(&inbox, known).0.iter().copied().max(), Some((199, 10)));
+        assert!(guest(1000).is_none());
     }
 
     #[test]

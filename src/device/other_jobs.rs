@@ -4,28 +4,18 @@
 //! ([`Boot::universe`](crate::boot::Boot::universe)) and are given out again, so nothing that is
 //! kept by number may outlive a process.
 
-use super::DeviceError;
 use super::context::Context;
 use super::link::{Link, Queued};
+use super::node::Greeting;
 use super::packet::{Class, Head, INTRODUCTION};
 use crate::av::Entry;
-use crate::boot::{BootError, OtherJobs, Watch};
+use crate::boot::OtherJobs;
 use crate::netmod::Netmod;
 use crate::rankmap::Process;
+use crate::shm::ring::Reader;
 use std::ops::Range;
 
 impl<N: Netmod> Context<N> {
-    /// Has the end of a process of another job noticed, where it is on this machine and has
-    /// said which it is.
-    pub(super) fn watch_elsewhere(&self, peer: u32) -> Result<(), DeviceError> {
-        let device = self.device();
-        match device.control.watch(&device.others, peer) {
-            Ok(Watch::Dead) => Err(DeviceError::PeerDied { rank: peer }),
-            Ok(_) | Err(BootError::NotPublished { .. }) => Ok(()),
-            Err(e) => Err(e.into()),
-        }
-    }
-
     /// The first packet to a process of another job says who this one is, where its launcher
     /// does not.
     pub(super) fn send_introduction(&self, peer: u32, link: &Link) {
@@ -59,9 +49,34 @@ impl<N: Netmod> Context<N> {
         };
         // With its first packet: the launcher does not tell for ever who it was.
         if number == 0 {
-            let _ = self.watch_elsewhere(peer);
+            let _ = self.device().watch_elsewhere(peer);
         }
         Some(peer)
+    }
+
+    /// Who a guest of the inbox is. Where no launcher tells, its first packet does.
+    #[cold]
+    pub(super) fn greet(&self, guest: &mut Reader) -> Greeting {
+        let (boot, name) = (self.device().boot(), guest.peer());
+        if let Some(others) = boot.other_jobs() {
+            let Some(first) = guest.peek() else { return Greeting::NotYet };
+            let head = Head::of_words(name, first, [0; 3]);
+            if !head.is_some_and(|head| head.is_introduction()) {
+                return Greeting::Refused;
+            }
+            let met = guest.poll(1, |_, _, introduction| others.meet(introduction).is_ok());
+            if met.is_err() {
+                return Greeting::Refused;
+            }
+        }
+        // (A member has a place of its own.)
+        match boot.resolve_name(name).filter(|&number| number >= boot.size()) {
+            Some(number) => {
+                let _ = self.device().watch_elsewhere(number);
+                Greeting::Known(number)
+            }
+            None => Greeting::Refused,
+        }
     }
 
     /// A process of another job has introduced itself: what came before is taken now.
@@ -82,7 +97,12 @@ impl<N: Netmod> Context<N> {
     /// a communicator with one of them any more, nor is this called within a handler.
     pub fn forget_ended(&self, numbers: Range<u32>) -> bool {
         let entry = |lpid| self.av().get(Process { pg: 0, lpid }).unwrap_or(Entry::EMPTY);
-        let known = |peer: &u32| !entry(*peer).is_empty() || self.links.is_used(*peer);
+        let inbox = self.node_inbox.get();
+        let known = |peer: &u32| {
+            !entry(*peer).is_empty()
+                || self.links.is_used(*peer)
+                || inbox.is_some_and(|inbox| inbox.has_guest(*peer))
+        };
         let known: Vec<u32> = numbers.filter(known).collect();
         if !known.iter().all(|&peer| self.device().others.is_dead(peer)) {
             return false;
@@ -96,7 +116,11 @@ impl<N: Netmod> Context<N> {
             }
             let _ = self.av().set(Process { pg: 0, lpid: peer }, Entry::EMPTY);
             self.completions.give_up(peer);
-            self.links.forget(peer);
+            // SAFETY: outboxes are held within calls of this context's alone, of which none is
+            // under way.
+            unsafe { self.links.forget(peer) };
+            inbox.into_iter().for_each(|inbox| inbox.forget_guest(peer));
+            self.dispatch.forget_lost(peer);
             self.dispatch.handlers().for_each(|handler| handler.forgotten(self, peer));
             self.failures.forget(peer);
             self.device().others.forget(peer);

@@ -71,7 +71,7 @@ impl<N: Netmod> Context<N> {
     /// a poll this time.
     #[inline]
     fn inbox_served(&self) -> bool {
-        let Some(inbox) = &self.node_inbox else { return false };
+        let Some(inbox) = self.node_inbox.get() else { return false };
         let take = |from, first, words, body: &[u8]| {
             self.pace.count_event();
             let head = Head::of_words(from, first, words);
@@ -80,7 +80,8 @@ impl<N: Netmod> Context<N> {
             }
             head.is_some()
         };
-        let came = inbox.poll(take, |from| self.break_link(from, NetError::Corrupt));
+        let lost = |from| self.break_link(from, NetError::Corrupt);
+        let came = inbox.poll(take, lost, |guest| self.greet(guest));
         self.pace.skips_providers(came)
     }
 
@@ -100,7 +101,7 @@ impl<N: Netmod> Context<N> {
         if self.endpoints.has_retired() {
             self.poll_retired();
         }
-        if self.node_inbox.is_some() {
+        if self.node_inbox.get().is_some() {
             self.pace.end_poll(events);
         }
         Ok(())

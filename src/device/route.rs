@@ -36,18 +36,29 @@ impl<N: Netmod> Context<N> {
         route: Route,
         business_card: &BusinessCard,
     ) {
-        let device = self.device();
-        let inbox =
-            business_card.inbox.filter(|_| self.node_inbox.is_some() && device.on_node(peer));
-        let owner = device.inbox_owner(peer, self.index());
-        let mine = device.node_rank(device.boot().rank());
-        let me = device.boot().rank();
-        let outbox = inbox.zip(mine).and_then(|(at, mine)| Outbox::open(at, &owner, mine, me));
+        let outbox = self.outbox_to(peer, business_card);
         let inject = match outbox {
             Some(_) => node::LONGEST + HEAD,
             None => self.inject_of(route.transport),
         };
         link.open(route, outbox, inject);
+    }
+
+    /// The inbox of a peer of this machine, opened; `None` where it cannot be reached.
+    fn outbox_to(&self, peer: u32, business_card: &BusinessCard) -> Option<Outbox> {
+        let at = business_card.inbox.filter(|_| self.node_inbox.get().is_some())?;
+        let device = self.device();
+        if peer >= device.boot().size() {
+            return match self.index() {
+                0 => Outbox::open_as_guest(at, device.boot().name()),
+                _ => None,
+            };
+        }
+        if !device.on_node(peer) {
+            return None;
+        }
+        let (owner, me) = (device.inbox_owner(peer, self.index()), device.boot().rank());
+        Outbox::open(at, &owner, device.node_rank(me)?, me)
     }
 
     fn inject_of(&self, transport: Transport) -> usize {
@@ -131,7 +142,7 @@ impl<N: Netmod> Context<N> {
             self.links.no_pull.set(why.raw_os_error() == Some(libc::EPERM));
         }
         // A dead one's number may be another process's.
-        copied.is_ok() && !self.device().is_dead(peer)
+        copied.is_ok() && !self.device().is_dead(peer) && !self.device().has_ended_elsewhere(peer)
     }
 
     /// The transport that packets from and to a world rank take.

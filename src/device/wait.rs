@@ -258,7 +258,7 @@ impl<N: Netmod> Context<N> {
             }
         }
         let sleep = Some(sleep).filter(|sleep| sleep.count > 0);
-        match &self.node_inbox {
+        match self.node_inbox.get() {
             // Last, for it takes a while.
             Some(inbox) => sleep.and_then(|sleep| sleep.also(inbox.arm()?)),
             None => sleep,

@@ -407,14 +407,24 @@ impl Reader {
         Some(Reader { ring, at: 0, lap: 0, taken: 0, told: 0, peer })
     }
 
-    /// Returns true if this is the receiving end of the ring at `start`.
-    pub(crate) fn reads(&self, start: *mut u8) -> bool {
-        self.ring.as_ptr().cast() == start
+    /// Where the ring is.
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.ring.as_ptr().cast()
     }
 
-    /// World rank of the sender.
+    /// World rank of the sender, or what it signed with.
     pub(crate) fn peer(&self) -> u32 {
         self.peer
+    }
+
+    /// The sender has another number here than it signed with.
+    pub(crate) fn set_peer(&mut self, peer: u32) {
+        self.peer = peer;
+    }
+
+    /// The first word of the next packet.
+    pub(crate) fn peek(&self) -> Option<u64> {
+        self.next().map(|(first, _)| first)
     }
 
     /// The first word of the next packet, without the lap, and where it is.

@@ -213,6 +213,17 @@ impl Segment {
     pub(crate) fn start(&self) -> *mut u8 {
         self.start
     }
+
+    /// Gives pages of a shared file back: they are zeros for all who have it mapped. Returns
+    /// false where the system refuses. Nobody uses what is in them any more.
+    pub(crate) fn clear(&self, offset: usize, len: usize) -> bool {
+        if offset.checked_add(len).is_none_or(|end| end > self.len) {
+            return false;
+        }
+        // SAFETY: within the mapping; memory stays mapped, and of no type that zeros are
+        // no value of.
+        unsafe { libc::madvise(self.start.add(offset).cast(), len, libc::MADV_REMOVE) == 0 }
+    }
 }
 
 impl Drop for Segment {

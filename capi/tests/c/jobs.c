@@ -1,7 +1,9 @@
 /* Processes of other jobs: met by what they say of themselves, spoken to, forgotten when they
- * have ended. One job stays, others come and go. */
+ * have ended. One job stays, others come and go; the last is killed, and one of those that
+ * stayed: nobody waits for either for ever. */
 #include "store.h"
 #include <dirent.h>
+#include <signal.h>
 
 enum { STAYS = 2, COMES = 3, ROUNDS = 6, LONGEST = 1024, LONG = 100000 };
 
@@ -139,6 +141,67 @@ static void begin(struct state *state, struct view *view, rankway_boot_t *boot)
     OK(rankway_am_register(state->job.context, 2, hear, state));
 }
 
+/* Makes progress until an operation has ended: how. */
+static int ended(struct state *state, uint64_t cookie)
+{
+    rankway_completion_t done;
+    int some = 0;
+
+    while (!some) {
+        OK(rankway_progress(state->job.context));
+        OK(rankway_cq_read(state->job.context, &done, 1, &some));
+    }
+    ENSURE(done.cookie == cookie);
+    return done.code;
+}
+
+/* Whether the next that ends does so because a peer died, and says whose. */
+static int died(struct state *state, uint64_t cookie, const char *who)
+{
+    return ended(state, cookie) == RANKWAY_ERR_PEER_DIED && strstr(rankway_error_message(), who) != NULL;
+}
+
+/* Is killed once the one that stays has its first message. */
+static int dies(struct store *store, struct between *between, uint64_t id)
+{
+    static struct state state;
+    struct view view = {store, 0, 1, 0};
+    rankway_boot_t boot = {NULL, 0, 1, id, put, get, fence, node, NULL};
+    uint32_t peer;
+    uint64_t request;
+    int value = 5;
+
+    begin(&state, &view, &boot);
+    tell(&state, between, STAYS);
+    while (!atomic_load(&between->told[0]))
+        OK(rankway_progress(state.job.context));
+    OK(rankway_meet(state.job.context, between->introductions[0], between->bytes[0], &peer));
+    OK(rankway_cq_isend(state.job.context, &value, sizeof value, peer, 1, 1, 1, 100, &request));
+    if (request)
+        ENSURE(ended(&state, 100) == RANKWAY_SUCCESS);
+    return raise(SIGKILL);
+}
+
+/* A message that one of another job is killed before it sends. */
+static void outlive(struct state *state, struct between *between)
+{
+    rankway_context_t context = state->job.context;
+    uint32_t peer;
+    uint64_t id;
+    int value = 0;
+
+    tell(state, between, 0);
+    while (!atomic_load(&between->told[STAYS]))
+        OK(rankway_progress(context));
+    OK(rankway_meet(context, between->introductions[STAYS], between->bytes[STAYS], &peer));
+    ENSURE(peer == STAYS);
+    OK(rankway_cq_irecv(context, &value, sizeof value, peer, 1, 1, 0, 1, &id));
+    ENSURE(ended(state, 1) == RANKWAY_SUCCESS && value == 5);
+    OK(rankway_cq_irecv(context, &value, sizeof value, peer, 1, 2, 0, 2, &id));
+    ENSURE(died(state, 2, "rank 2 died"));
+    forget(state);
+}
+
 static int comes(struct store *store, struct between *between, uint32_t rank, uint64_t id)
 {
     static struct state state;
@@ -152,13 +215,14 @@ static int comes(struct store *store, struct between *between, uint32_t rank, ui
     return 0;
 }
 
-static int stays(struct store *store, struct between **between, uint32_t rank, uint64_t id)
+static int stays(struct store *store, struct between **between, uint32_t rank, uint64_t job)
 {
     static struct state state;
     struct view view = {store, rank, STAYS, 0};
-    rankway_boot_t boot = {NULL, rank, STAYS, id, put, get, fence, node, NULL};
+    rankway_boot_t boot = {NULL, rank, STAYS, job, put, get, fence, node, NULL};
     unsigned char garbage[40] = {1, 2, 3};
     uint32_t peer;
+    uint64_t id;
     int before = 0, open;
 
     begin(&state, &view, &boot);
@@ -175,28 +239,40 @@ static int stays(struct store *store, struct between **between, uint32_t rank, u
         ENSURE(round < 2 || open <= before);
         before = open;
     }
-    leave(&state.job);
+    if (rank == 0)
+        outlive(&state, between[ROUNDS]);
+    OK(rankway_comm_barrier(state.job.world));
+    if (rank != 0)
+        return raise(SIGKILL);
+    /* Of a member that nothing was sent to. */
+    OK(rankway_cq_irecv(state.job.context, &open, sizeof open, 1, 1, 1, 0, 3, &id));
+    ENSURE(died(&state, 3, "rank 1 died"));
     return 0;
+}
+
+static int is_killed(int status)
+{
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 }
 
 int main(void)
 {
-    struct between *between[ROUNDS];
+    struct between *between[ROUNDS + 1];
     struct store *store = new_store();
     uint64_t id = 0x10b50000 + (uint64_t)getpid() * 100;
     int status, bad = 0;
-    pid_t pid;
+    pid_t stay[STAYS];
 
     alarm(100);
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round <= ROUNDS; round++) {
         between[round] = mmap(NULL, sizeof **between, PROT_READ | PROT_WRITE,
                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         ENSURE(between[round] != MAP_FAILED);
     }
     for (uint32_t rank = 0; rank < STAYS; rank++) {
-        pid = fork();
-        ENSURE(pid >= 0);
-        if (pid == 0) {
+        stay[rank] = fork();
+        ENSURE(stay[rank] >= 0);
+        if (stay[rank] == 0) {
             alarm(100);
             exit(stays(store, between, rank, id));
         }
@@ -217,9 +293,18 @@ int main(void)
             bad |= status;
         }
     }
+    struct store *last = new_store();
+    pid_t killed = fork();
+    ENSURE(killed >= 0);
+    if (killed == 0) {
+        alarm(100);
+        exit(dies(last, between[ROUNDS], id + 1 + ROUNDS));
+    }
+    ENSURE(waitpid(killed, &status, 0) == killed);
+    bad |= !is_killed(status);
     for (int i = 0; i < STAYS; i++) {
-        ENSURE(wait(&status) > 0);
-        bad |= status;
+        ENSURE(waitpid(stay[i], &status, 0) == stay[i]);
+        bad |= i == 0 ? status : !is_killed(status);
     }
     return bad != 0;
 }

@@ -245,8 +245,7 @@ impl<N: Netmod, L: Layer> State<N, L> {
     #[cold]
     #[inline(never)]
     fn check_liveness(&self) {
-        let checked = self.enter(|inner| inner.context.check_watched_peers());
-        checked.unwrap_or_else(|e| L::fatal(&MsgError::from(e)));
+        self.enter(|inner| inner.context.check_watched_peers());
     }
 
     /// Returns true if requests ended.

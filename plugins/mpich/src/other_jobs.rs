@@ -132,11 +132,15 @@ fn for_port<N: Netmod>(state: &State<N>, own: &[u8]) -> Result<Vec<u8>, Refusal>
     if own.len() <= PORT {
         return Ok(own.to_vec());
     }
+    let Some(whole) = state.shared.boot().other_jobs.own() else { return Ok(Vec::new()) };
+    let anonymous = Introduction { process: None, ..whole };
+    let brief = anonymous.encode();
+    if brief.len() <= PORT {
+        return Ok(brief);
+    }
     let addresses = state.shared.enter(|inner| inner.context.network_addresses());
     let addresses = addresses.map_err(|e| Refusal(Answer::Port, e.to_string()))?;
-    let own = state.shared.boot().other_jobs.own();
-    let brief = own.map(|own| Introduction { addresses, process: None, ..own }.encode());
-    let brief = brief.unwrap_or_default();
+    let brief = Introduction { addresses, ..anonymous }.encode();
     if brief.len() > PORT {
         let why = format!(
             "this process's address takes {} bytes of the {PORT} that the name of a port has \

@@ -6,7 +6,7 @@ use super::packets::{
     CREDIT, CTS, Cts, DELIVERED, EAGER, FIN, FRAGMENT, FRAGMENT_DONE, Fragment, QUERY, RTS, SYNC,
     SYNC_ACK,
 };
-use super::slots::Phase;
+use super::slots::{ANYBODY, Phase};
 use super::state::TaggedProtocol;
 use super::tokens;
 use crate::device::{Class, Context, Head, Outcome, PacketHandler};
@@ -99,6 +99,13 @@ impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
 
     fn forgotten(&self, context: &Context<N>, peer: u32) {
         self.forget(context, peer);
+    }
+
+    fn awaited(&self, add: &mut dyn FnMut(u32)) {
+        let mut state = self.state.borrow_mut();
+        let waiting = state.slots.live().map(|(_, slot)| slot);
+        let waiting = waiting.filter(|slot| slot.phase != Phase::Done && slot.peer != ANYBODY);
+        waiting.for_each(|slot| add(slot.peer));
     }
 
     fn poll_deferred(&self, context: &Context<N>) {
