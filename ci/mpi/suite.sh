@@ -183,7 +183,7 @@ jobs_of() { # stack dir
         # More memory than a test machine has.
         mem=*) wants=skip ;;
         # Variables of MPICH say nothing to Open MPI: such lines repeat others.
-        env=MPIR_*) ;;
+        env=MPIR_*) case $1 in netmod* | mpich*) key+=" $word" ;; esac ;;
         arg=* | env=*) key+=" $word" ;;
       esac
     done

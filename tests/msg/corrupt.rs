@@ -8,9 +8,10 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An inbox: a page, then a ring of so many bytes for each rank of the node.
+/// An inbox: a page, then a ring of so many bytes for each rank of the node, and for guests.
 const PAGE: usize = 4096;
 const RING: usize = 64 << 10;
+const GUESTS: usize = 64;
 
 /// Where this process's own inbox is mapped: the first of its kind.
 fn inbox(ranks: usize) -> Result<*mut u8> {
@@ -20,7 +21,7 @@ fn inbox(ranks: usize) -> Result<*mut u8> {
         let (from, to) = range.ok_or("no range")?;
         let number = |s| usize::from_str_radix(s, 16).map_err(text);
         let (from, to) = (number(from)?, number(to)?);
-        ensure!(to - from == PAGE + ranks * RING, "{line}");
+        ensure!(to - from == PAGE + (ranks + GUESTS) * RING, "{line}");
         // Its head: magic, job, world.
         let at = from as *mut u8;
         // SAFETY: mapped, and readable.
