@@ -74,6 +74,8 @@ for name in rma messages am cq groups jobs; do
   fi
 done
 
+run "jobs over tcp alone" env TEST_PROVIDER=tcp RANKWAY_NODE_QUEUES=0 "$work/jobs"
+
 # What a C program calls, as `rankway trace` reads it, event by event; and that a device layer
 # (which brings its own boot) is not recorded.
 for over in shm tcp; do
