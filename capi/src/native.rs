@@ -8,7 +8,7 @@ use crate::am;
 use crate::error::Fail;
 use crate::objects::*;
 use crate::operation::{Matched, Native, Operation, completed};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::rc::Rc;
@@ -93,18 +93,12 @@ struct NetmodContext<N: Native> {
     open: Arc<AtomicU32>,
     /// Operations that had ended when they began, for the completion queue.
     ended: RefCell<VecDeque<CqEntry>>,
-    progress_calls: Cell<u32>,
 }
 
 impl<N: Native> NetmodContext<N> {
     fn shared(context: Rc<device::Context<N>>, open: &Arc<AtomicU32>) -> Rc<dyn Context> {
         open.fetch_add(1, Ordering::AcqRel);
-        Rc::new(NetmodContext {
-            context,
-            open: Arc::clone(open),
-            ended: RefCell::default(),
-            progress_calls: Cell::default(),
-        })
+        Rc::new(NetmodContext { context, open: Arc::clone(open), ended: RefCell::default() })
     }
 
     fn tagged(&self) -> Result<Tagged<N>, Fail> {
@@ -164,15 +158,7 @@ impl<N: Native> Context for NetmodContext<N> {
     }
 
     fn progress(&self) -> Result<(), Fail> {
-        /// Calls between two checks of peers' liveness.
-        const CHECK_EVERY: u32 = 1024;
-        self.context.progress()?;
-        let calls = self.progress_calls.get().wrapping_add(1);
-        self.progress_calls.set(calls);
-        if calls.is_multiple_of(CHECK_EVERY) {
-            self.context.check_watched_peers();
-        }
-        Ok(())
+        Ok(self.context.progress_and_check()?)
     }
 
     fn progress_made(&self) -> Result<bool, Fail> {

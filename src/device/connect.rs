@@ -9,6 +9,7 @@ use crate::av::{Entry, Transport};
 use crate::boot::ADDRESSES_KEY;
 use crate::netmod::Netmod;
 use crate::rankmap::Process;
+use crate::shm::segment::Place;
 use std::sync::Arc;
 
 impl<N: Netmod> Context<N> {
@@ -21,8 +22,12 @@ impl<N: Netmod> Context<N> {
         Ok(BusinessCard {
             local,
             network: self.address_of(Transport::Network)?,
-            inbox: self.node_inbox.get().map(Inbox::place),
+            inbox: self.inbox_place(),
         })
+    }
+
+    fn inbox_place(&self) -> Option<Place> {
+        self.node_inbox.get().map(Inbox::place)
     }
 
     /// This context's raw address on a transport; empty where none is open.
@@ -59,8 +64,8 @@ impl<N: Netmod> Context<N> {
         }
         let boot = self.device().boot();
         let network = self.address_of(Transport::Network)?;
-        let inbox = self.node_inbox.get().map(Inbox::place);
-        boot.put(ADDRESSES_KEY, &BusinessCard::of_network(network, inbox).encode())?;
+        let business_card = BusinessCard::of_network(network, self.inbox_place());
+        boot.put(ADDRESSES_KEY, &business_card.encode())?;
         // What others may fetch is committed; there is nobody to wait for.
         Ok(boot.commit()?)
     }

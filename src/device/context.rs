@@ -84,7 +84,7 @@ pub(crate) trait PacketHandler<N: Netmod>: Any {
 impl<N: Netmod> Drop for Context<N> {
     fn drop(&mut self) {
         let done = self.completions.outstanding() == 0 && self.endpoints.renewals() == 0;
-        if done && self.failures.first_lost().is_none() {
+        if done && !self.failures.has_lost() {
             // SAFETY: once, and all probes are over.
             unsafe { self.probe_buffer.release() };
         }

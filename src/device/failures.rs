@@ -28,6 +28,8 @@ pub(super) struct Failures {
     /// All peers on the node are watched.
     node_watched: Cell<bool>,
     last_check: Cell<Instant>,
+    /// Of loops that ask for a check now and then; wraps.
+    rounds: Cell<u32>,
 }
 
 impl Failures {
@@ -40,6 +42,7 @@ impl Failures {
             watched: RefCell::default(),
             node_watched: Cell::new(false),
             last_check: Cell::new(Instant::now()),
+            rounds: Cell::new(0),
         }
     }
 
@@ -104,11 +107,6 @@ impl Failures {
         self.lost.borrow().iter().copied().find(|&rank| rank < size)
     }
 
-    /// The peer whose death was noticed first.
-    pub(super) fn first_lost(&self) -> Option<u32> {
-        self.lost.borrow().first().copied()
-    }
-
     /// Returns true once for each peer: another endpoint is to be taken for its
     /// death.
     pub(super) fn add_renewed(&self, rank: u32) -> bool {
@@ -116,11 +114,6 @@ impl Failures {
         let new = !renewed.contains(&rank);
         renewed.extend(new.then_some(rank));
         new
-    }
-
-    /// Returns true if a peer is watched.
-    pub(super) fn is_watched(&self, rank: u32) -> bool {
-        self.watched.borrow().contains(&rank)
     }
 
     /// Returns true once for each peer: it is to be watched from now on.
@@ -141,6 +134,15 @@ impl Failures {
     /// Returns true once: all peers on the node are to be watched from now on.
     pub(super) fn add_node(&self) -> bool {
         !self.node_watched.replace(true)
+    }
+
+    /// Returns true once in so many rounds of a loop: it is time to look at the clock.
+    #[inline]
+    pub(super) fn is_round_due(&self) -> bool {
+        const EVERY: u32 = 1024;
+        let rounds = self.rounds.get().wrapping_add(1);
+        self.rounds.set(rounds);
+        rounds.is_multiple_of(EVERY)
     }
 
     /// Returns true at most every [`LIVENESS_INTERVAL`].
@@ -171,7 +173,7 @@ mod tests {
         assert!(matches!(failures.first(), Some((5, _))));
         assert!(failures.take_of(5).is_some());
         assert!(failures.first().is_none());
-        assert!(failures.is_lost(3) && failures.first_lost() == Some(3));
+        assert!(failures.is_lost(3) && failures.first_lost_below(4) == Some(3));
         assert!(failures.add_watched(3) && !failures.add_watched(3));
         failures.forget(3);
         assert!(!failures.is_lost(3) && !failures.has_lost() && failures.add_watched(3));

@@ -6,7 +6,6 @@ use super::failures::NOBODY;
 use crate::av::Transport;
 use crate::netmod::{NetError, Netmod};
 use crate::rankmap::Process;
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// How long the death of a peer may take to show after the network's error: a
@@ -49,7 +48,7 @@ impl<N: Netmod> Context<N> {
     pub(crate) fn attribute_failure(&self, rank: u32, error: NetError) -> DeviceError {
         // Injected puts that failed at the same time failed for this.
         self.failures.forget_nobodys();
-        if self.device().is_dead(rank) || self.device().has_ended_elsewhere(rank) {
+        if self.device().is_dead(rank) {
             self.mark_failed(rank);
             DeviceError::PeerDied { rank }
         } else {
@@ -148,15 +147,16 @@ impl<N: Netmod> Context<N> {
     /// connected to here, or that requests wait for now, at most every 20 ms: what is under
     /// way with one that died ends with an error that names it. For callers that make progress
     /// in loops of their own; waits do it themselves.
+    #[cold]
+    #[inline(never)]
     pub fn check_watched_peers(&self) {
         if !self.failures.is_check_due() {
             return;
         }
-        let mut awaited = BTreeSet::new();
-        let mut add = |peer| awaited.extend((!self.failures.is_watched(peer)).then_some(peer));
+        let mut new = Vec::new();
+        let mut add = |peer| new.extend(self.failures.add_watched(peer).then_some(peer));
         self.dispatch.handlers().for_each(|handler| handler.awaited(&mut add));
-        for rank in awaited {
-            self.failures.add_watched(rank);
+        for rank in new {
             // (One that the system refuses to watch is as one of another node.)
             if let Err(DeviceError::PeerDied { rank }) = self.device().watch(rank) {
                 self.mark_failed(rank);
@@ -165,12 +165,23 @@ impl<N: Netmod> Context<N> {
         self.mark_dead();
     }
 
+    /// [`Context::progress`] in a loop of the caller's own, which
+    /// [checks](Context::check_watched_peers) now and then whether peers have died.
+    ///
+    /// # Errors
+    /// As [`Context::progress`].
+    #[inline]
+    pub fn progress_and_check(&self) -> Result<(), DeviceError> {
+        self.progress()?;
+        if self.failures.is_round_due() {
+            self.check_watched_peers();
+        }
+        Ok(())
+    }
+
     /// Gives up what is under way with watched peers that have died.
     fn mark_dead(&self) {
-        for rank in self.device().dead_peers() {
-            self.mark_failed(rank);
-        }
-        for rank in self.device().others.all_dead() {
+        for rank in self.device().dead_peers().into_iter().chain(self.device().others.all_dead()) {
             self.mark_failed(rank);
         }
     }
@@ -195,7 +206,7 @@ impl<N: Netmod> Context<N> {
         if self.failures.is_check_due() {
             self.mark_dead();
         }
-        if self.failures.first_lost().is_none() {
+        if !self.failures.has_lost() {
             return Ok(());
         }
         peers.iter().try_for_each(|&rank| self.check_alive(rank))

@@ -371,14 +371,10 @@ impl<N: Netmod> Device<N> {
         }
     }
 
-    /// Returns true if a watched process of another job has ended.
-    fn has_ended_elsewhere(&self, peer: u32) -> bool {
-        peer >= self.boot.size() && self.others.is_dead(peer)
-    }
-
-    /// Returns true if a watched peer is known to be dead.
+    /// Returns true if a watched peer, of this job or another, is known to be dead.
     pub fn is_dead(&self, peer: u32) -> bool {
-        self.liveness.is_dead(peer)
+        let watched = if peer < self.boot.size() { &self.liveness } else { &self.others };
+        watched.is_dead(peer)
     }
 
     /// Returns true if a watched peer has ended or is about to.

@@ -109,16 +109,20 @@ impl Map {
         self.0.start().wrapping_add(PAGE + place as usize * BYTES)
     }
 
+    /// Where the head says whether a ring is taken: word and bit.
+    fn mark(&self, place: u32) -> Option<(&AtomicU64, u64)> {
+        Some((self.head().which.get(place as usize / 64)?, 1 << (place % 64)))
+    }
+
     /// Takes a ring that nobody has.
     fn claim(&self, place: u32) -> bool {
-        let bit = 1 << (place % 64);
-        let word = self.head().which.get(place as usize / 64);
-        word.is_some_and(|word| word.fetch_or(bit, Ordering::AcqRel) & bit == 0)
+        let mark = self.mark(place);
+        mark.is_some_and(|(word, bit)| word.fetch_or(bit, Ordering::AcqRel) & bit == 0)
     }
 
     fn is_claimed(&self, place: u32) -> bool {
-        let word = self.head().which.get(place as usize / 64);
-        word.is_some_and(|word| word.load(Ordering::Acquire) >> (place % 64) & 1 != 0)
+        let mark = self.mark(place);
+        mark.is_some_and(|(word, bit)| word.load(Ordering::Acquire) & bit != 0)
     }
 
     /// Signs the ring at a place that was claimed: that of `sender`.
@@ -299,9 +303,9 @@ impl Inbox {
                 let offset = guest.start() as usize - self.map.0.start() as usize;
                 let place = ((offset - PAGE) / BYTES) as u32;
                 if self.map.0.clear(offset, BYTES)
-                    && let Some(word) = self.map.head().which.get(place as usize / 64)
+                    && let Some((word, bit)) = self.map.mark(place)
                 {
-                    word.fetch_and(!(1 << (place % 64)), Ordering::Release);
+                    word.fetch_and(!bit, Ordering::Release);
                 }
             }
         }

@@ -104,7 +104,7 @@ impl<N: Netmod> Context<N> {
                 || inbox.is_some_and(|inbox| inbox.has_guest(*peer))
         };
         let known: Vec<u32> = numbers.filter(known).collect();
-        if !known.iter().all(|&peer| self.device().others.is_dead(peer)) {
+        if !known.iter().all(|&peer| self.device().is_dead(peer)) {
             return false;
         }
         for &peer in &known {

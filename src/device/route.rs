@@ -142,7 +142,7 @@ impl<N: Netmod> Context<N> {
             self.links.no_pull.set(why.raw_os_error() == Some(libc::EPERM));
         }
         // A dead one's number may be another process's.
-        copied.is_ok() && !self.device().is_dead(peer) && !self.device().has_ended_elsewhere(peer)
+        copied.is_ok() && !self.device().is_dead(peer)
     }
 
     /// The transport that packets from and to a world rank take.

@@ -318,18 +318,22 @@ mod tests {
     /// Two lists, searched from the front.
     #[derive(Default)]
     struct Naive {
+        marks: u64,
         posted: Vec<(u64, u64, u64, u32)>,
         kept: Vec<(u64, u64, u32)>,
     }
 
     impl Naive {
         fn arrive(&mut self, channel: u64, bits: u64) -> Option<u32> {
-            let fits = |r: &(u64, u64, u64, u32)| r.0 == channel && (r.1 ^ bits) & !r.2 == 0;
+            let marks = self.marks;
+            let fits =
+                |r: &(u64, u64, u64, u32)| r.0 == channel && (r.1 ^ bits) & !(r.2 | marks) == 0;
             let at = self.posted.iter().position(fits)?;
             Some(self.posted.remove(at).3)
         }
 
         fn find(&self, channel: u64, bits: u64, ignore: u64) -> Option<usize> {
+            let ignore = ignore | self.marks;
             self.kept.iter().position(|m| m.0 == channel && (m.1 ^ bits) & !ignore == 0)
         }
     }
@@ -361,19 +365,17 @@ mod tests {
     fn play(steps: Vec<Step>, marks: u64) {
         let mut engine = Engine::new();
         engine.set_marks(marks);
-        let mut naive = Naive::default();
+        let mut naive = Naive { marks, ..Naive::default() };
         let mut nodes = Vec::new();
         for (n, step) in steps.into_iter().enumerate() {
             let n = n as u32;
             match step {
                 Step::Receive { channel, bits, ignore } => {
-                    let ignored = ignore;
-                    let ignore = ignore | marks;
                     let want = naive.find(channel, bits, ignore).map(|at| naive.kept.remove(at));
-                    let got = engine.take(channel, bits, ignored);
+                    let got = engine.take(channel, bits, ignore);
                     assert_eq!(got, want.map(|(_, bits, what)| (bits, what)));
                     if got.is_none() {
-                        engine.post(channel, bits, ignored, n);
+                        engine.post(channel, bits, ignore, n);
                         nodes.push(n);
                         naive.posted.push((channel, bits, ignore, n));
                     }
@@ -388,7 +390,7 @@ mod tests {
                     }
                 }
                 Step::Probe { channel, bits, ignore } => {
-                    let want = naive.find(channel, bits, ignore | marks).map(|at| naive.kept[at]);
+                    let want = naive.find(channel, bits, ignore).map(|at| naive.kept[at]);
                     let got = engine.peek(channel, bits, ignore);
                     assert_eq!(got, want.as_ref().map(|(_, bits, what)| (*bits, what)));
                 }

@@ -13,7 +13,6 @@ use std::cell::{RefCell, UnsafeCell};
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The device layer of a plug-in: what it is called for. Nothing of it runs under the
@@ -92,8 +91,6 @@ pub struct State<N: Netmod, L: Layer> {
     boot: Arc<L::Boot>,
     /// This process's rank in its job.
     me: u32,
-    /// Progress calls so far.
-    progress_calls: AtomicU32,
 }
 
 // SAFETY: the context and what shares ownership with it are only reached
@@ -119,7 +116,6 @@ impl<N: Netmod, L: Layer> State<N, L> {
             waiting_guard: UnsafeCell::new(None),
             boot,
             me,
-            progress_calls: AtomicU32::new(0),
         }));
         // The context is dropped with the state, and calls this no more then.
         state.inner.context.set_progress_hook(move || state.progress_hook());
@@ -223,8 +219,6 @@ impl<N: Netmod, L: Layer> State<N, L> {
 
     /// One round of progress: how many requests ended.
     pub fn progress(&self) -> u32 {
-        /// Rounds between two checks of peers' liveness.
-        const CHECK_EVERY: u32 = 1024;
         let ended = if let Some(lock) = &self.lock {
             // The thread that holds it makes progress or leaves soon.
             let Ok(_guard) = lock.try_lock() else { return 0 };
@@ -232,26 +226,13 @@ impl<N: Netmod, L: Layer> State<N, L> {
         } else {
             self.poll()
         };
-        // Concurrent calls may be counted once.
-        let progress_calls = self.progress_calls.load(Ordering::Relaxed).wrapping_add(1);
-        self.progress_calls.store(progress_calls, Ordering::Relaxed);
-        if progress_calls.is_multiple_of(CHECK_EVERY) {
-            self.check_liveness();
-        }
         if ended { self.complete_requests() } else { 0 }
-    }
-
-    /// Checks whether peers have died.
-    #[cold]
-    #[inline(never)]
-    fn check_liveness(&self) {
-        self.enter(|inner| inner.context.check_watched_peers());
     }
 
     /// Returns true if requests ended.
     #[inline]
     fn poll(&self) -> bool {
-        if let Err(e) = self.inner.context.progress() {
+        if let Err(e) = self.inner.context.progress_and_check() {
             L::fatal(&MsgError::from(e));
         }
         self.inner.has_completion()

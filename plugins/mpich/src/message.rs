@@ -110,15 +110,12 @@ pub(crate) unsafe extern "C" fn isend<N: Netmod>(
     synchronous: c_int,
     request: *mut c_void,
 ) -> u64 {
-    // SAFETY: [MPI].
-    let (state, to) = unsafe { (State::<N>::of(state), &*to) };
-    let (synchronous, cookie) = (synchronous != 0, cookie_of(request));
-    guarded(|| {
-        // SAFETY: [BUF], [REQ].
-        begin_send(state, to, cookie, |tagged| unsafe {
-            tagged.start_send(to.envelope(), buf, len, synchronous, cookie)
+    // SAFETY: [MPI]; [BUF], [REQ].
+    unsafe {
+        begin_send::<N>(state, to, request, |tagged, to, cookie| {
+            Some(tagged.start_send(to, buf, len, synchronous != 0, cookie))
         })
-    })
+    }
 }
 
 /// [`isend`] of what so many of a datatype take of a buffer; or [`NO_LAYOUT`].
@@ -131,37 +128,42 @@ pub(crate) unsafe extern "C" fn isend_layout<N: Netmod>(
     synchronous: c_int,
     request: *mut c_void,
 ) -> u64 {
-    // SAFETY: [MPI].
-    let (state, to) = unsafe { (State::<N>::of(state), &*to) };
-    let (synchronous, cookie) = (synchronous != 0, cookie_of(request));
-    guarded(|| {
-        // SAFETY: [MPI].
-        let from = unsafe { datatype::around(ty, count, buf.cast_mut()) };
-        let Ok(from) = from else { return NO_LAYOUT };
-        // SAFETY: [BUF], [REQ].
-        begin_send(state, to, cookie, |tagged| unsafe {
-            tagged.start_send_layout(to.envelope(), from.start, &from.layout, synchronous, cookie)
+    // SAFETY: [MPI]; [BUF], [REQ].
+    unsafe {
+        begin_send::<N>(state, to, request, |tagged, to, cookie| {
+            let from = datatype::around(ty, count, buf.cast_mut()).ok()?;
+            Some(tagged.start_send_layout(to, from.start, &from.layout, synchronous != 0, cookie))
         })
-    })
+    }
 }
 
+/// Begins a send as `start` does; [`NO_LAYOUT`] where that is `None`.
+///
+/// # Safety
+/// \[MPI\], \[REQ\].
 #[inline(always)]
-fn begin_send<N: Netmod>(
-    state: &State<N>,
-    to: &rkw_match,
-    cookie: NonZeroU64,
-    start: impl FnOnce(&Tagged<N>) -> Result<Started, MsgError>,
+unsafe fn begin_send<N: Netmod>(
+    state: *mut c_void,
+    to: *const rkw_match,
+    request: *mut c_void,
+    start: impl FnOnce(&Tagged<N>, Envelope, NonZeroU64) -> Option<Result<Started, MsgError>>,
 ) -> u64 {
-    let started = state.shared.enter(|inner| {
-        Ok(match start(&inner.tagged)? {
-            Started::Pending(id) => id.number().get(),
-            Started::Done(Ok(status)) if inner.defer_completion(cookie, status) => TOLD,
-            Started::Done(Ok(_)) => DONE,
-            Started::Done(Err(e)) => return Err(e),
-        })
-    });
-    state.shared.sent(to.peer);
-    started.unwrap_or_else(|e| failed(e, cookie))
+    // SAFETY: [MPI].
+    let (state, to) = unsafe { (State::<N>::of(state).shared, (*to).envelope()) };
+    let cookie = cookie_of(request);
+    guarded(|| {
+        let begun = state.enter(|inner| {
+            Some(start(&inner.tagged, to, cookie)?.and_then(|started| match started {
+                Started::Pending(id) => Ok(id.number().get()),
+                Started::Done(Ok(status)) if inner.defer_completion(cookie, status) => Ok(TOLD),
+                Started::Done(Ok(_)) => Ok(DONE),
+                Started::Done(Err(e)) => Err(e),
+            }))
+        });
+        let Some(begun) = begun else { return NO_LAYOUT };
+        state.sent(to.peer);
+        begun.unwrap_or_else(|e| failed(e, cookie))
+    })
 }
 
 /// Begins a receive. [`DONE`] and its status, or what names it until it has ended.
@@ -184,9 +186,8 @@ pub(crate) unsafe extern "C" fn irecv<N: Netmod>(
             return id.number().get();
         }
         // SAFETY: [BUF], [REQ].
-        let started =
-            state.enter(|inner| unsafe { inner.tagged.start_recv(&spec, buf, capacity, cookie) });
-        started.map_or_else(|e| failed(e, cookie), |started| began(started, cookie))
+        let start = |tagged: &Tagged<N>| unsafe { tagged.start_recv(&spec, buf, capacity, cookie) };
+        began(state.enter(|inner| start(&inner.tagged)), cookie)
     })
 }
 
@@ -206,10 +207,10 @@ pub(crate) unsafe extern "C" fn irecv_layout<N: Netmod>(
         // SAFETY: [MPI].
         let Ok(into) = (unsafe { datatype::around(ty, count, buf) }) else { return NO_LAYOUT };
         // SAFETY: [BUF], [REQ].
-        let started = state.enter(|inner| unsafe {
-            inner.tagged.start_recv_layout(&spec, into.start, &into.layout, cookie)
-        });
-        started.map_or_else(|e| failed(e, cookie), |started| began(started, cookie))
+        let start = |tagged: &Tagged<N>| unsafe {
+            tagged.start_recv_layout(&spec, into.start, &into.layout, cookie)
+        };
+        began(state.enter(|inner| start(&inner.tagged)), cookie)
     })
 }
 
@@ -223,10 +224,11 @@ fn failed(error: MsgError, cookie: NonZeroU64) -> u64 {
 }
 
 /// Tells of a receive that has ended; [`DONE`] then.
-fn began(started: Started, cookie: NonZeroU64) -> u64 {
+fn began(started: Result<Started, MsgError>, cookie: NonZeroU64) -> u64 {
     match started {
-        Started::Pending(id) => id.number().get(),
-        Started::Done(result) => {
+        Err(e) => failed(e, cookie),
+        Ok(Started::Pending(id)) => id.number().get(),
+        Ok(Started::Done(result)) => {
             let ended = Completion { cookie, result: result.map_err(Box::new) };
             // SAFETY: [REQ], done, and told here only.
             unsafe { crate::state::Mpich::ended(ended) };
@@ -308,7 +310,7 @@ pub(crate) unsafe extern "C" fn imrecv<N: Netmod>(
         let message = unsafe { Box::from_raw(message.cast::<Message<N>>()) };
         // SAFETY: [BUF], [REQ].
         let started = unsafe { message.start_recv(buf, capacity, cookie_of(request)) };
-        began(started, cookie_of(request))
+        began(Ok(started), cookie_of(request))
     })
 }
 
@@ -328,7 +330,7 @@ pub(crate) unsafe extern "C" fn imrecv_layout<N: Netmod>(
         // SAFETY: [MPI]: a box of `improbe`'s for this netmod, given back once.
         let message = unsafe { Box::from_raw(message.cast::<Message<N>>()) };
         // SAFETY: [BUF], [REQ].
-        began(unsafe { message.start_recv_layout(into.start, &into.layout, cookie) }, cookie)
+        began(Ok(unsafe { message.start_recv_layout(into.start, &into.layout, cookie) }), cookie)
     })
 }
 
