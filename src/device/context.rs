@@ -56,6 +56,9 @@ pub struct Context<N: Netmod> {
     index: u32,
 }
 
+/// In place of a peer: whoever is still there.
+pub(crate) const ANYBODY: u32 = u32::MAX;
+
 /// Who takes packets and completions of a class. Called within
 /// [`Context::progress`] and from nowhere else, so that a handler never meets
 /// itself half-way through a transmit: may transmit, must not wait.
@@ -72,7 +75,7 @@ pub(crate) trait PacketHandler<N: Netmod>: Any {
     /// A process of another job has ended and its number is given out again: what is kept
     /// for it is as for one that was never heard of.
     fn forgotten(&self, _context: &Context<N>, _peer: u32) {}
-    /// Adds the peers that requests wait for.
+    /// Adds the peers that requests wait for, [`ANYBODY`] among them.
     fn awaited(&self, _add: &mut dyn FnMut(u32)) {}
     /// Does deferred work, at the end of a progress call after
     /// [`Context::schedule`].

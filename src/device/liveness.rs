@@ -1,11 +1,12 @@
 //! Which peers are alive, and what the death of one means for what is under way.
 
 use super::DeviceError;
-use super::context::Context;
+use super::context::{ANYBODY, Context};
 use super::failures::NOBODY;
 use crate::av::Transport;
 use crate::netmod::{NetError, Netmod};
 use crate::rankmap::Process;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// How long the death of a peer may take to show after the network's error: a
@@ -144,25 +145,51 @@ impl<N: Netmod> Context<N> {
     }
 
     /// Checks the liveness of all peers on this machine that were ever waited for or
-    /// connected to here, or that requests wait for now, at most every 20 ms: what is under
-    /// way with one that died ends with an error that names it. For callers that make progress
-    /// in loops of their own; waits do it themselves.
+    /// connected to here, or that requests wait for now, at most every 20 ms, and of those on
+    /// others that requests wait for, every 250 ms: what is under way with one that died ends
+    /// with an error that names it. For callers that make progress in loops of their own;
+    /// waits do it themselves.
     #[cold]
     #[inline(never)]
     pub fn check_watched_peers(&self) {
-        if !self.failures.is_check_due() {
-            return;
-        }
-        let mut new = Vec::new();
-        let mut add = |peer| new.extend(self.failures.add_watched(peer).then_some(peer));
+        let walks = self.failures.walks();
+        let Some(begun) = walks.begin() else { return };
+        let mut awaited = walks.take_sought();
+        let mut add = |peer| awaited.extend([peer]);
         self.dispatch.handlers().for_each(|handler| handler.awaited(&mut add));
-        for rank in new {
+        let anybody = awaited.remove(&ANYBODY);
+        let node = (anybody && self.failures.add_node()).then(|| self.device().node_peers());
+        let node = node.iter().flatten().map(|process| process.lpid);
+        for rank in awaited.iter().copied().chain(node) {
             // (One that the system refuses to watch is as one of another node.)
-            if let Err(DeviceError::PeerDied { rank }) = self.device().watch(rank) {
+            if self.failures.add_watched(rank)
+                && let Err(DeviceError::PeerDied { rank }) = self.device().watch(rank)
+            {
                 self.mark_failed(rank);
             }
         }
         self.mark_dead();
+        if walks.is_asking_due() {
+            self.ask_awaited(awaited, anybody);
+        }
+        walks.end(begun);
+    }
+
+    /// Asks those who are waited for and whose end this process does not see.
+    fn ask_awaited(&self, mut awaited: BTreeSet<u32>, anybody: bool) {
+        awaited.extend(self.completions.pending(&[]));
+        if anybody {
+            awaited.extend(self.links.known());
+        }
+        let far = |&rank: &u32| {
+            let ours = rank < self.device().boot().size() && !self.failures.is_lost(rank);
+            ours && self.device().is_unwatchable(rank).unwrap_or(false)
+        };
+        awaited.retain(far);
+        let gone = self.failures.walks().ask(&awaited, |rank| self.device().has_closed(rank));
+        for rank in gone {
+            self.mark_failed(rank);
+        }
     }
 
     /// [`Context::progress`] in a loop of the caller's own, which
@@ -179,6 +206,13 @@ impl<N: Netmod> Context<N> {
         Ok(())
     }
 
+    /// Notes that a call found no word of a peer, or of [`ANYBODY`], and may be made again:
+    /// loops of such calls are told of its death.
+    #[inline]
+    pub(crate) fn note_awaited(&self, peer: u32) {
+        self.failures.walks().add_sought(peer);
+    }
+
     /// Gives up what is under way with watched peers that have died.
     fn mark_dead(&self) {
         for rank in self.device().dead_peers().into_iter().chain(self.device().others.all_dead()) {
@@ -187,7 +221,7 @@ impl<N: Netmod> Context<N> {
     }
 
     /// Checks the liveness of peers: of all that were ever checked, at most every
-    /// [`LIVENESS_INTERVAL`](super::failures::LIVENESS_INTERVAL), so that no call
+    /// [`LIVENESS_INTERVAL`](super::walks::LIVENESS_INTERVAL), so that no call
     /// is always too early.
     ///
     /// # Errors

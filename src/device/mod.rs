@@ -68,11 +68,12 @@ mod transfer;
 mod transmit;
 mod vci;
 mod wait;
+mod walks;
 
 pub(crate) use bounce::{Bounce, BouncePool, PIECE, PROBE};
 pub(crate) use completions::{Outcome, Token};
 pub use context::Context;
-pub(crate) use context::PacketHandler;
+pub(crate) use context::{ANYBODY, PacketHandler};
 pub use error::DeviceError;
 pub(crate) use keys::Key;
 #[cfg(feature = "ofi")]
@@ -392,9 +393,13 @@ impl<N: Netmod> Device<N> {
         if peer >= self.boot.size() || peer == self.boot.rank() {
             return Ok(false);
         }
-        let unwatchable =
-            !self.on_node(peer) || self.control.watch(&self.liveness, peer)? == Watch::Unwatchable;
-        Ok(unwatchable && self.control.ended(peer)?)
+        Ok(self.is_unwatchable(peer)? && self.control.ended(peer)?)
+    }
+
+    /// Returns true if this process does not see a peer of the job end, which is on another
+    /// node or in another pid namespace.
+    pub(crate) fn is_unwatchable(&self, peer: u32) -> Result<bool, DeviceError> {
+        Ok(!self.on_node(peer) || self.control.watch(&self.liveness, peer)? == Watch::Unwatchable)
     }
 
     /// Returns true if a peer of the job has closed its side of the set-up channel: it left,

@@ -9,7 +9,7 @@
 
 use super::DeviceError;
 use super::context::Context;
-use super::failures::LIVENESS_INTERVAL;
+use super::walks::{LIVENESS_INTERVAL, SILENCE};
 use crate::av::Transport;
 use crate::netmod::{AGAIN, Netmod};
 use crate::ulimit;
@@ -21,9 +21,6 @@ use std::time::{Duration, Instant};
 const SPINS: u32 = 200;
 /// The same where other processes wanted the core a moment ago.
 const CROWDED_SPINS: u32 = 4;
-/// How long a wait goes on before peers on other nodes are asked whether they
-/// are still there: a network may try for ever to reach those that are not.
-const SILENCE: Duration = Duration::from_millis(250);
 /// Nothing came in for this long before a wait sleeps.
 const AWAKE: Duration = Duration::from_millis(3);
 const LONGEST_NAP: Duration = Duration::from_millis(1);

@@ -632,6 +632,10 @@ impl<N: Netmod> PacketHandler<N> for RmaHandler<N> {
         }
     }
 
+    fn awaited(&self, add: &mut dyn FnMut(u32)) {
+        self.slots.borrow().values().for_each(|slot| add(slot.peer));
+    }
+
     fn poll_deferred(&self, context: &Context<N>) {
         self.grant(context);
     }

@@ -67,6 +67,10 @@ impl<T> Numbered<T> {
         Some(value)
     }
 
+    pub(super) fn values(&self) -> impl Iterator<Item = &T> {
+        self.places.iter().flatten().map(|(_, value)| value)
+    }
+
     /// Removes and returns all values that are not to be kept.
     pub(super) fn remove_all(&mut self, mut keep: impl FnMut(&mut T) -> bool) -> Vec<T> {
         let gone = |place: &mut Option<(u32, T)>| place.take_if(|(_, value)| !keep(value));

@@ -76,7 +76,7 @@ impl<'a, N: Netmod> Pending<'a, N> {
     }
 
     fn is_over(&mut self) -> Result<bool, Error> {
-        self.access.context().progress()?;
+        self.access.context().progress_and_check()?;
         while let Some(operation) = self.in_flight.pop() {
             match self.access.ended(&operation) {
                 None => {

@@ -192,9 +192,10 @@ impl<N: Netmod> Window<N> {
     fn has_completed(&self) -> Result<bool, Error> {
         let peers = self.posted("test")?;
         let state = self.state()?;
-        self.context().progress()?;
+        self.context().progress_and_check()?;
         let completed = self.take_signals(&state, Signal::Completed, &peers);
         let watched = if completed { Ok(()) } else { self.context().check_liveness(&peers) };
+        peers.iter().for_each(|&peer| self.context().note_awaited(peer));
         if completed || watched.is_err() {
             *self.exposed.borrow_mut() = None;
         }

@@ -196,7 +196,7 @@ impl<N: Netmod> Tagged<N> {
     /// # Errors
     /// [`MsgError::Device`] for a sender that is dead and has left none.
     pub fn iprobe(&self, spec: &MatchSpec) -> Result<Option<Status>, MsgError> {
-        self.context.progress()?;
+        self.context.progress_and_check()?;
         let found = self.protocol.peek(spec);
         if found.is_none() {
             self.protocol.check_probe(&self.context, spec)?;
@@ -218,7 +218,7 @@ impl<N: Netmod> Tagged<N> {
     /// # Errors
     /// As [`Tagged::iprobe`].
     pub fn improbe(&self, spec: &MatchSpec) -> Result<Option<Message<N>>, MsgError> {
-        self.context.progress()?;
+        self.context.progress_and_check()?;
         let found = self.protocol.take(spec);
         if found.is_none() {
             self.protocol.check_probe(&self.context, spec)?;

@@ -8,9 +8,9 @@
 use super::eager::one_less;
 use super::flow::PeerFlow;
 use super::packets::{self, QUERY};
-use super::slots::{ANYBODY, Phase};
+use super::slots::Phase;
 use super::state::{GRACE, State, TaggedProtocol, Unexpected, UnexpectedBody};
-use crate::device::{Class, Context, Head};
+use crate::device::{ANYBODY, Class, Context, Head};
 use crate::msg::error::MsgError;
 use crate::netmod::Netmod;
 use std::time::Instant;

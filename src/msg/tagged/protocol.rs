@@ -6,7 +6,7 @@ use super::packets::{
     CREDIT, CTS, Cts, DELIVERED, EAGER, FIN, FRAGMENT, FRAGMENT_DONE, Fragment, QUERY, RTS, SYNC,
     SYNC_ACK,
 };
-use super::slots::{ANYBODY, Phase};
+use super::slots::Phase;
 use super::state::TaggedProtocol;
 use super::tokens;
 use crate::device::{Class, Context, Head, Outcome, PacketHandler};
@@ -104,7 +104,7 @@ impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
     fn awaited(&self, add: &mut dyn FnMut(u32)) {
         let mut state = self.state.borrow_mut();
         let waiting = state.slots.live().map(|(_, slot)| slot);
-        let waiting = waiting.filter(|slot| slot.phase != Phase::Done && slot.peer != ANYBODY);
+        let waiting = waiting.filter(|slot| slot.phase != Phase::Done);
         waiting.for_each(|slot| add(slot.peer));
     }
 

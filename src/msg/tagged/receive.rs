@@ -2,10 +2,10 @@
 
 use super::eager::{deliver, deliver_own};
 use super::packets::send_fin;
-use super::slots::{ANYBODY, Phase};
+use super::slots::Phase;
 use super::state::{Matched, State, TaggedProtocol, Unexpected, UnexpectedBody};
 use super::tokens;
-use crate::device::Context;
+use crate::device::{ANYBODY, Context};
 use crate::msg::error::MsgError;
 use crate::msg::types::{Envelope, LaidOut, MatchSpec, Outgoing, RecvBuffer, SendMode, Status};
 use crate::netmod::Netmod;
@@ -187,6 +187,7 @@ impl TaggedProtocol {
         context: &Context<N>,
         spec: &MatchSpec,
     ) -> Result<(), MsgError> {
+        context.note_awaited(spec.from.unwrap_or(ANYBODY));
         self.check_sender(context, &self.state.borrow(), spec)
     }
 

@@ -138,7 +138,7 @@ impl<N: Netmod> Request<N> {
 
     fn take_after_progress(&mut self) -> Result<Option<Status>, MsgError> {
         if !self.is_complete() {
-            self.tagged.context().progress()?;
+            self.tagged.context().progress_and_check()?;
         }
         self.take()
     }
@@ -372,7 +372,7 @@ pub fn wait_any<N: Netmod>(
 /// What breaks a provider's queue.
 pub fn test_all<N: Netmod>(requests: &[Request<N>]) -> Result<bool, MsgError> {
     if let Some(first) = requests.iter().find(|r| !r.is_complete()) {
-        first.tagged.context().progress()?;
+        first.tagged.context().progress_and_check()?;
     }
     Ok(requests.iter().all(Request::is_complete))
 }

@@ -5,14 +5,11 @@ use super::pieces::{Piece, Pieces, Receiver, Sender};
 use super::staging::Staging;
 use super::tokens;
 use crate::datatype::Layout;
-use crate::device::Bounce;
+use crate::device::{ANYBODY, Bounce};
 use crate::msg::error::MsgError;
 use crate::msg::types::{Completion, LaidOut, Status};
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
-
-/// The peer of a receive from anybody.
-pub(super) const ANYBODY: u32 = u32::MAX;
 
 /// Where a request stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 
 use super::flow::Flows;
 use super::packets::Rts;
-use super::slots::{ANYBODY, Phase, Slots};
+use super::slots::{Phase, Slots};
 use super::staging::Staging;
 use super::tokens::Tags;
-use crate::device::Context;
+use crate::device::{ANYBODY, Context};
 use crate::msg::error::MsgError;
 use crate::msg::matching::Engine;
 use crate::msg::pool::Pool;

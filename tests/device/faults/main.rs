@@ -10,6 +10,7 @@ mod halves;
 #[path = "../../harness/mod.rs"]
 mod harness;
 mod limits;
+mod loops;
 mod refusals;
 #[path = "../../rma/mod.rs"]
 mod rma;
@@ -142,6 +143,10 @@ fn main() -> ExitCode {
     for (name, body) in message {
         add(over(name.into(), "tcp", 3, body).nodes(3).verdict(survivors));
     }
+    loops::loops::<Node>("node", &[], 1).into_iter().for_each(&mut add);
+    loops::loops::<Ofi>("tcp", &[("RANKWAY_PROVIDER", "tcp")], 3).into_iter().for_each(&mut add);
+    #[cfg(feature = "ucx")]
+    loops::loops::<Ucx>("ucx tcp", &[("UCX_TLS", "tcp,self")], 3).into_iter().for_each(&mut add);
     #[cfg(feature = "ucx")]
     for (network, tls) in [("ucx", ""), ("ucx tcp", "tcp,self")] {
         let env: &[_] = if tls.is_empty() { &[] } else { &[("UCX_TLS", tls)] };
