@@ -94,6 +94,21 @@ impl Form {
         Ok(Arc::new(Form { kind: Kind::Run, size: len, runs: 1, low: 0, high: end, end }))
     }
 
+    /// Returns true if it is loops down to a run of a power of two bytes, up to 16, one of which,
+    /// outside of the innermost, goes along contiguous runs: a matrix to transpose.
+    pub(super) fn is_matrix(&self) -> bool {
+        let mut run = self;
+        while let Kind::Loop { body, .. } = &run.kind {
+            run = body;
+        }
+        let (len, mut outer, mut at) = (run.size as i64, false, self);
+        while let Kind::Loop { stride, body, .. } = &at.kind {
+            outer |= *stride == len && matches!(body.kind, Kind::Loop { .. });
+            at = body;
+        }
+        outer && matches!((&run.kind, len), (Kind::Run, 1 | 2 | 4 | 8 | 16))
+    }
+
     /// The body `count` times, at least twice, as it stands.
     pub(super) fn repeat(count: u64, stride: i64, body: Arc<Form>) -> Result<Arc<Form>> {
         let size = bytes_of(count, body.size)?;

@@ -56,6 +56,9 @@ pub struct Machine {
     pub tlb_from: Origin,
     /// Bytes of a page.
     pub page: usize,
+    /// Lines that are written past the caches wait in the buffers of those that are read
+    /// (Intel's): they hold up a copy unless many go together.
+    pub shared_buffers: bool,
     /// What a copy's steps cost.
     pub costs: Costs,
     /// Where the costs are from.
@@ -153,6 +156,7 @@ impl Machine {
             tlb_pages: 2048,
             tlb_from: Origin::Assumed,
             page: page(),
+            shared_buffers: processor::name().starts_with("intel-"),
             costs: Costs::ASSUMED,
             costs_from: Origin::Assumed,
         };

@@ -52,8 +52,7 @@ impl Layout {
     #[must_use]
     pub fn plans(&self, direction: Direction) -> Vec<Candidate> {
         let Some((_, form)) = &self.placed else { return Vec::new() };
-        let matrix = Nest::of(form).is_some_and(|nest| nest.matrix().is_some());
-        let plans = plan::candidates(form, matrix, direction);
+        let plans = plan::candidates(form, direction);
         let chosen = plans[0];
         let of = |plan: Plan| {
             let cost = cost(form, &plan, direction, Machine::get());

@@ -2,7 +2,7 @@
 
 use super::error::BadPlan;
 use super::form::{Form, Kind};
-use super::kernels::{BAND, Level, Plan};
+use super::kernels::{BAND, LINE, Level, Plan};
 use super::machine::Machine;
 use std::fmt;
 use std::sync::OnceLock;
@@ -20,19 +20,25 @@ pub enum Direction {
 ///
 /// Tiles are Byna et al.'s (2004): rows whose pages take half of the TLB, and only
 /// where those that a sweep touches exceed it. Without AVX-512 whole rows go before tiles
-/// where both sides together exceed it.
+/// where both sides together exceed it. Where buffers are shared, so they do where what is
+/// written exceeds it, which goes past the caches then, many lines together; short runs, each
+/// line of which is put together alone, do not.
 pub(super) fn choose(form: &Form, direction: Direction, left: u64) -> Plan {
     let rule = Rule::get();
     let span = (form.high - form.low) as u64;
     // What is written: this stretch of the stream, or in the end all of the form's bytes.
     let written = if direction == Direction::Pack { left } else { form.size };
-    let along = rule.level < Level::Avx512 && span.saturating_add(left) > rule.reach;
+    let shared = rule.machine.shared_buffers;
+    let matrix = shared && written > rule.reach && form.is_matrix();
+    let along = matrix || (rule.level < Level::Avx512 && span.saturating_add(left) > rule.reach);
+    let short = form.size / (LINE as u64) < form.runs;
+    let streaming = matrix || (written > rule.streaming && !(shared && short));
     let tiled = !along && span > rule.tiled && pages(form, rule.machine) > rule.machine.tlb_pages;
     let plan = Plan {
         level: rule.level,
         tile: if tiled { rule.machine.tile_rows() } else { usize::MAX },
         along,
-        streaming: written > rule.streaming,
+        streaming,
         prefetch: span > rule.prefetch,
     };
     rule.hand.map_or(plan, |hand| hand.over(plan))
@@ -83,14 +89,13 @@ fn pages(form: &Form, machine: &Machine) -> usize {
     touched.saturating_add(8 * BAND)
 }
 
-/// Plans that differ in what matters for a form, the chosen one first.
-///
-/// `matrix` says that tiles do.
-pub(super) fn candidates(form: &Form, matrix: bool, direction: Direction) -> Vec<Plan> {
+/// Plans that differ in what matters for a form, the chosen one first: of a matrix tiles
+/// do, too.
+pub(super) fn candidates(form: &Form, direction: Direction) -> Vec<Plan> {
     let chosen = choose(form, direction, form.size);
     let all = usize::MAX;
     // In the stream's order, in tiles, in diagonals over all, along rows.
-    let orders = match matrix {
+    let orders = match form.is_matrix() {
         true => vec![(0, false), (Machine::get().tile_rows(), false), (all, false), (all, true)],
         false => vec![(chosen.tile, chosen.along)],
     };

@@ -385,6 +385,29 @@ fn matrices_of_every_width_are_transposed() {
 }
 
 #[test]
+fn loops_along_the_elements_of_another_are_matrices() {
+    let double = Layout::basic(Basic::F64);
+    let column = Layout::vector(40, 1, 30, &double).unwrap();
+    let columns = Layout::contiguous(7, &column.resized(0, 8).unwrap()).unwrap();
+    let spread = Layout::contiguous(7, &column.resized(0, 16).unwrap()).unwrap();
+    let pairs = Layout::vector(40, 2, 30, &double).unwrap();
+    let threes = Layout::contiguous(3, &Layout::basic(Basic::U8)).unwrap();
+    let odd = Layout::vector(40, 1, 30, &threes).unwrap().resized(0, 3).unwrap();
+    let odd = Layout::contiguous(7, &odd).unwrap();
+    for (layout, is) in [
+        (&double, false),
+        (&column, false),
+        (&columns, true),
+        (&spread, false),
+        (&pairs, false),
+        (&odd, false),
+    ] {
+        let (_, form) = layout.placed.as_ref().unwrap();
+        assert_eq!(form.is_matrix(), is, "{layout:?}");
+    }
+}
+
+#[test]
 fn rows_of_every_length_are_copied() {
     let lens: &[i64] = match cfg!(miri) {
         true => &[12, 65, 300],
