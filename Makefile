@@ -18,7 +18,7 @@ MPICH_DIR ?= $(if $(PREFIX),$(PREFIX),$(CURDIR)/target/mpich)
 # The profile of its Rust half, as above.
 MPICH_PROFILE ?= release
 
-.PHONY: help deps build mpich mpich-peers test-mpich count-mpich memory-mpich rate-mpich bench-spawn rate count profile count-c count-mpi memory maps pack papers info openmpi preload bench-preload bench-track test test-c test-matrix test-random test-openmpi test-mpi \
+.PHONY: help deps build mpich mpich-peers test-mpich count-mpich memory-mpich rate-mpich bench-spawn rate count profile count-c count-mpi memory maps pack papers info openmpi preload bench-preload bench-track test programs test-c test-matrix test-random test-openmpi test-mpi \
 	test-mpi-short test-mpi-preload test-mpi-track test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi bench-mpich heap-mpi \
 	test-kills check fmt clippy doc structure public package bench rivals miri loom sanitize fuzz ci bindings \
 	install uninstall clean
@@ -122,6 +122,9 @@ test: build ## every test (a newer libfabric too, where ci/machine/newer-fabric.
 		RANKWAY_NEWER_LIBFABRIC=$$newer \
 		RANKWAY_NEWER_UCX=$$(ls $${newer%/*}/libucp.so.0 2>/dev/null) \
 		cargo test --profile checked --workspace $(ARGS)
+
+programs: ## the programs of make test, built alone
+	@$(ENV) cargo test --profile checked --workspace --no-run
 
 test-kills: build ## a rank killed amidst every operation (ARGS: --row --network --trials --seed --jobs --seconds)
 	@$(ENV) cargo test --profile checked --workspace --test kills -- matrix $(ARGS)
