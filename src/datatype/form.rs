@@ -94,19 +94,23 @@ impl Form {
         Ok(Arc::new(Form { kind: Kind::Run, size: len, runs: 1, low: 0, high: end, end }))
     }
 
-    /// Returns true if it is loops down to a run of a power of two bytes, up to 16, one of which,
-    /// outside of the innermost, goes along contiguous runs: a matrix to transpose.
-    pub(super) fn is_matrix(&self) -> bool {
+    /// In a matrix to transpose, which loop walks along contiguous runs, from the outermost: one
+    /// outside of the innermost, where all are loops down to a run of 1 to 16 bytes, a power
+    /// of two.
+    pub(super) fn matrix(&self) -> Option<usize> {
         let mut run = self;
         while let Kind::Loop { body, .. } = &run.kind {
             run = body;
         }
-        let (len, mut outer, mut at) = (run.size as i64, false, self);
-        while let Kind::Loop { stride, body, .. } = &at.kind {
-            outer |= *stride == len && matches!(body.kind, Kind::Loop { .. });
-            at = body;
+        let (Kind::Run, 1 | 2 | 4 | 8 | 16) = (&run.kind, run.size) else { return None };
+        let (mut at, mut outer) = (0, self);
+        while let Kind::Loop { stride, body, .. } = &outer.kind {
+            if *stride == run.size as i64 && matches!(body.kind, Kind::Loop { .. }) {
+                return Some(at);
+            }
+            (at, outer) = (at + 1, body);
         }
-        outer && matches!((&run.kind, len), (Kind::Run, 1 | 2 | 4 | 8 | 16))
+        None
     }
 
     /// The body `count` times, at least twice, as it stands.

@@ -78,6 +78,8 @@ struct Round {
 struct Nest {
     len: f64,
     rounds: Vec<Round>,
+    /// The loop along the columns of a matrix to transpose.
+    columns: Option<usize>,
 }
 
 impl Nest {
@@ -90,7 +92,8 @@ impl Nest {
             inner = body;
         }
         let len = inner.size as f64;
-        matches!(inner.kind, Kind::Run).then_some(Nest { len, rounds })
+        let columns = form.matrix();
+        matches!(inner.kind, Kind::Run).then_some(Nest { len, rounds, columns })
     }
 
     /// Runs of a table, as far apart as they are on average.
@@ -98,20 +101,12 @@ impl Nest {
         let (count, size) = (form.runs as f64, form.size as f64);
         let apart = (form.high - form.low) as f64 / count;
         let round = Round { count, memory: apart, stream: size / count };
-        Nest { len: size / count, rounds: vec![round] }
-    }
-
-    /// The loop that walks along contiguous runs outside of the innermost one: with
-    /// it the nest is a matrix to transpose.
-    fn matrix(&self) -> Option<usize> {
-        let width = [1.0, 2.0, 4.0, 8.0, 16.0].contains(&self.len);
-        let (_, outer) = self.rounds.split_last()?;
-        outer.iter().position(|round| width && round.memory == self.len && round.count > 1.0)
+        Nest { len: size / count, rounds: vec![round], columns: None }
     }
 
     /// The same in the plan's tiles or bands, squares of a line's elements within.
     fn squares(&self, plan: &Plan) -> Option<Nest> {
-        let unit = self.matrix()?;
+        let unit = self.columns?;
         let mut rounds = self.rounds.clone();
         let columns = rounds.remove(unit);
         let inner = rounds.pop()?;
@@ -138,7 +133,7 @@ impl Nest {
         let (squares, columns) = split(columns, n);
         rounds.extend(if plan.along { [bands, tiles] } else { [tiles, bands] });
         rounds.extend([lines, squares, columns, inner]);
-        Some(Nest { len: self.len, rounds })
+        Some(Nest { len: self.len, rounds, columns: None })
     }
 
     /// For the run and after each loop from the innermost outwards: how many

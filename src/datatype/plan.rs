@@ -29,7 +29,7 @@ pub(super) fn choose(form: &Form, direction: Direction, left: u64) -> Plan {
     // What is written: this stretch of the stream, or in the end all of the form's bytes.
     let written = if direction == Direction::Pack { left } else { form.size };
     let shared = rule.machine.shared_buffers;
-    let matrix = shared && written > rule.reach && form.is_matrix();
+    let matrix = shared && written > rule.reach && form.matrix().is_some();
     let along = matrix || (rule.level < Level::Avx512 && span.saturating_add(left) > rule.reach);
     let short = form.size / (LINE as u64) < form.runs;
     let streaming = matrix || (written > rule.streaming && !(shared && short));
@@ -95,7 +95,7 @@ pub(super) fn candidates(form: &Form, direction: Direction) -> Vec<Plan> {
     let chosen = choose(form, direction, form.size);
     let all = usize::MAX;
     // In the stream's order, in tiles, in diagonals over all, along rows.
-    let orders = match form.is_matrix() {
+    let orders = match form.matrix().is_some() {
         true => vec![(0, false), (Machine::get().tile_rows(), false), (all, false), (all, true)],
         false => vec![(chosen.tile, chosen.along)],
     };

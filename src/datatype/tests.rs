@@ -403,7 +403,7 @@ fn loops_along_the_elements_of_another_are_matrices() {
         (&odd, false),
     ] {
         let (_, form) = layout.placed.as_ref().unwrap();
-        assert_eq!(form.is_matrix(), is, "{layout:?}");
+        assert_eq!(form.matrix().is_some(), is, "{layout:?}");
     }
 }
 

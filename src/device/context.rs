@@ -18,6 +18,7 @@ use super::packet::{Class, Head};
 use super::progress_lock::ProgressLock;
 use super::questions::Questions;
 use super::streams::Streams;
+use super::walks::Walks;
 use super::{Device, DeviceError};
 use crate::av::{AddressVector, Entry, Table, Transport};
 use crate::netmod::Netmod;
@@ -40,6 +41,8 @@ pub struct Context<N: Netmod> {
     pub(super) pace: Pace,
     pub(super) completions: Completions,
     pub(super) failures: Failures,
+    /// Made by the first loop that looks.
+    pub(super) walks: OnceCell<Box<Walks>>,
     pub(super) links: Links,
     /// For the peers' contexts of this one's index.
     pub(super) questions: Questions,
@@ -128,6 +131,7 @@ impl<N: Netmod> Context<N> {
             pace: Pace::default(),
             completions: Completions::new(),
             failures: Failures::new(),
+            walks: OnceCell::new(),
             questions: Questions::default(),
             streams: Streams::default(),
             dispatch: Dispatch::default(),

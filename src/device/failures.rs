@@ -2,11 +2,13 @@
 //!
 //! Whether a peer lives is asked by `liveness.rs`; this keeps the answers.
 
-use super::walks::{LIVENESS_INTERVAL, Walks};
 use crate::netmod::NetError;
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long a wait goes on before it asks whether the peer still lives.
+pub(super) const LIVENESS_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A failure without a known peer.
 pub(super) const NOBODY: u32 = u32::MAX;
@@ -28,7 +30,6 @@ pub(super) struct Failures {
     last_check: Cell<Instant>,
     /// Of loops that ask for a check now and then; wraps.
     rounds: Cell<u32>,
-    walks: OnceCell<Box<Walks>>,
 }
 
 impl Failures {
@@ -42,7 +43,6 @@ impl Failures {
             node_watched: Cell::new(false),
             last_check: Cell::new(Instant::now()),
             rounds: Cell::new(0),
-            walks: OnceCell::new(),
         }
     }
 
@@ -129,12 +129,6 @@ impl Failures {
         let mut lost = self.lost.borrow_mut();
         lost.retain(|&known| known != rank);
         self.has_lost.set(!lost.is_empty());
-    }
-
-    /// Whom loops wait for, from the first of them on.
-    #[inline]
-    pub(super) fn walks(&self) -> &Walks {
-        self.walks.get_or_init(Box::default)
     }
 
     /// Returns true once: all peers on the node are to be watched from now on.

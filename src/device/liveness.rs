@@ -3,6 +3,7 @@
 use super::DeviceError;
 use super::context::{ANYBODY, Context};
 use super::failures::NOBODY;
+use super::walks::Walks;
 use crate::av::Transport;
 use crate::netmod::{NetError, Netmod};
 use crate::rankmap::Process;
@@ -152,10 +153,12 @@ impl<N: Netmod> Context<N> {
     #[cold]
     #[inline(never)]
     pub fn check_watched_peers(&self) {
-        let walks = self.failures.walks();
+        let walks = self.walks();
         let Some(begun) = walks.begin() else { return };
         let mut awaited = walks.take_sought();
-        let mut add = |peer| awaited.extend([peer]);
+        let mut add = |peer| {
+            awaited.insert(peer);
+        };
         self.dispatch.handlers().for_each(|handler| handler.awaited(&mut add));
         let anybody = awaited.remove(&ANYBODY);
         let node = (anybody && self.failures.add_node()).then(|| self.device().node_peers());
@@ -175,6 +178,10 @@ impl<N: Netmod> Context<N> {
         walks.end(begun);
     }
 
+    fn walks(&self) -> &Walks {
+        self.walks.get_or_init(Box::default)
+    }
+
     /// Asks those who are waited for and whose end this process does not see.
     fn ask_awaited(&self, mut awaited: BTreeSet<u32>, anybody: bool) {
         awaited.extend(self.completions.pending(&[]));
@@ -186,7 +193,7 @@ impl<N: Netmod> Context<N> {
             ours && self.device().is_unwatchable(rank).unwrap_or(false)
         };
         awaited.retain(far);
-        let gone = self.failures.walks().ask(&awaited, |rank| self.device().has_closed(rank));
+        let gone = self.walks().ask(&awaited, |rank| self.device().has_closed(rank));
         for rank in gone {
             self.mark_failed(rank);
         }
@@ -210,7 +217,7 @@ impl<N: Netmod> Context<N> {
     /// loops of such calls are told of its death.
     #[inline]
     pub(crate) fn note_awaited(&self, peer: u32) {
-        self.failures.walks().add_sought(peer);
+        self.walks().add_sought(peer);
     }
 
     /// Gives up what is under way with watched peers that have died.
@@ -221,7 +228,7 @@ impl<N: Netmod> Context<N> {
     }
 
     /// Checks the liveness of peers: of all that were ever checked, at most every
-    /// [`LIVENESS_INTERVAL`](super::walks::LIVENESS_INTERVAL), so that no call
+    /// [`LIVENESS_INTERVAL`](super::failures::LIVENESS_INTERVAL), so that no call
     /// is always too early.
     ///
     /// # Errors

@@ -9,7 +9,8 @@
 
 use super::DeviceError;
 use super::context::Context;
-use super::walks::{LIVENESS_INTERVAL, SILENCE};
+use super::failures::LIVENESS_INTERVAL;
+use super::walks::SILENCE;
 use crate::av::Transport;
 use crate::netmod::{AGAIN, Netmod};
 use crate::ulimit;

@@ -1,12 +1,11 @@
 //! Whom loops of calls that do not wait are waiting for: when they look whether those live,
 //! and who of those on other nodes is asked.
 
+use super::failures::LIVENESS_INTERVAL;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// How long a wait goes on before it asks whether the peer still lives.
-pub(super) const LIVENESS_INTERVAL: Duration = Duration::from_millis(20);
 /// How long a wait goes on before peers on other nodes are asked whether they
 /// are still there: a network may try for ever to reach those that are not.
 pub(super) const SILENCE: Duration = Duration::from_millis(250);

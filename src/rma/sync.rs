@@ -194,8 +194,12 @@ impl<N: Netmod> Window<N> {
         let state = self.state()?;
         self.context().progress_and_check()?;
         let completed = self.take_signals(&state, Signal::Completed, &peers);
-        let watched = if completed { Ok(()) } else { self.context().check_liveness(&peers) };
-        peers.iter().for_each(|&peer| self.context().note_awaited(peer));
+        let watched = if completed {
+            Ok(())
+        } else {
+            peers.iter().for_each(|&peer| self.context().note_awaited(peer));
+            self.context().check_liveness(&peers)
+        };
         if completed || watched.is_err() {
             *self.exposed.borrow_mut() = None;
         }
