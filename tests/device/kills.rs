@@ -15,7 +15,7 @@ mod harness;
 
 use deaths::apart::{Apart, within};
 use deaths::{ROWS, trial};
-use harness::Result;
+use harness::{Result, UCX_ABORTS};
 use indicatif::{ProgressBar, ProgressStyle};
 use libtest_mimic::{Arguments, Trial};
 use rankway::boot::{Boot, local};
@@ -100,7 +100,7 @@ const LIMITS: [Limit; 6] = [
     Limit {
         networks: &["ucx", "ucx tcp", "ucx tcp alone", "ucx pid", "ucx ipc"],
         fault: "crash",
-        said: "libucs.so.0(ucs_fatal_error_format",
+        said: UCX_ABORTS,
     },
     // Who is killed while it writes into a queue of UCX's shared memory leaves a
     // gap there, behind which nothing is read.

@@ -22,7 +22,8 @@ pub struct Held<N: Netmod> {
 /// Memory of the test's own.
 struct Memory {
     words: Vec<u128>,
-    /// It stays when its window is gone.
+    /// It stays when its window is gone: a member that has not heard of a death
+    /// may still put to it, and the network asks for no key.
     left: bool,
 }
 
@@ -35,14 +36,13 @@ impl Drop for Memory {
 }
 
 impl<N: Netmod> Held<N> {
-    /// A window over memory of this kind. `left`: memory of the test's own is
-    /// never freed, as somebody may still put to it when the window is gone.
+    /// A window over memory of this kind. What is the test's own stays where UCX
+    /// carries the puts, by the contract of `Window::create`.
     pub fn new(
         comm: &Communicator<N>,
         kind: u8,
         bytes: usize,
         unit: usize,
-        left: bool,
     ) -> std::result::Result<Held<N>, Error> {
         let backing = match kind {
             ALLOCATED => Some(Backing::Shared),
@@ -53,7 +53,7 @@ impl<N: Netmod> Held<N> {
         if let Some(backing) = backing {
             return Ok(Window::allocate_with(comm, bytes, unit, backing)?.into());
         }
-        let mut memory = Memory { words: vec![0; bytes.div_ceil(16)], left };
+        let mut memory = Memory { words: vec![0; bytes.div_ceil(16)], left: N::KEY_HANDLES };
         let start = memory.words.as_mut_ptr().cast();
         // SAFETY: the memory is dropped after the window, and touched through it.
         let window = unsafe { Window::create(comm, start, bytes, unit)? };
@@ -88,7 +88,7 @@ pub fn make<const KIND: u8, N: Netmod>(
     bytes: usize,
     unit: usize,
 ) -> std::result::Result<Held<N>, Error> {
-    Held::new(comm, KIND, bytes, unit, false)
+    Held::new(comm, KIND, bytes, unit)
 }
 
 /// All of this process's own memory of a window.

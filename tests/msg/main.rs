@@ -6,7 +6,7 @@ mod harness;
 #[path = "mod.rs"]
 mod msg;
 
-use harness::{Over, Scenario};
+use harness::{Over, Scenario, UCX_ABORTS};
 use msg::{Opens, basics, calls, corrupt, deaths, floods, layouts, programs, scopes, sleeps};
 use rankway::netmod::node::Node;
 use rankway::netmod::ofi::Ofi;
@@ -67,7 +67,7 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     all.push(env.iter().fold(huge, |s, (k, v)| s.env(k, *v)));
     let mut add = |what: &str, body| {
         let scenario = Scenario::new(format!("{what}/{name}"), 3, body);
-        let scenario = scenario.verdict(deaths::survivors);
+        let scenario = scenario.verdict(deaths::survivors).library(UCX_ABORTS);
         all.push(env.iter().fold(scenario, |s, (k, v)| s.env(k, *v)));
     };
     add("killed amidst a receive", deaths::killed::<N, { deaths::RECEIVE }>);

@@ -326,9 +326,7 @@ impl<N: Opens> Run<'_, N> {
     }
 }
 
-/// A window over memory of the window's, the library's or the test's own. UCX
-/// writes late puts to where the memory was, libfabric does not: one of the
-/// survivors may still put to it when the window is gone.
+/// A window over memory of the window's, the library's or the test's own.
 pub fn make<N: Opens>(
     communicator: &Communicator<N>,
     kind: u64,
@@ -339,7 +337,7 @@ pub fn make<N: Opens>(
         1 => PROVIDED,
         _ => CREATED,
     };
-    Held::new(communicator, kind, bytes, 1, N::KEY_HANDLES)
+    Held::new(communicator, kind, bytes, 1)
 }
 
 /// Bytes of a source's share in every member's memory, and where what lies.

@@ -16,7 +16,7 @@ mod refusals;
 mod rma;
 
 use deaths::{deaths, dropped_for_a_death, killed_in_puts, shared_marks, survivors};
-use harness::{Over, Result, Scenario, clean, content, text};
+use harness::{Over, Result, Scenario, UCX_ABORTS, clean, content, text};
 use limits::*;
 use rankway::boot::Boot;
 use rankway::netmod::node::Node;
@@ -146,11 +146,13 @@ fn main() -> ExitCode {
     loops::loops::<Node>("node", &[], 1).into_iter().for_each(&mut add);
     loops::loops::<Ofi>("tcp", &[("RANKWAY_PROVIDER", "tcp")], 3).into_iter().for_each(&mut add);
     #[cfg(feature = "ucx")]
-    loops::loops::<Ucx>("ucx tcp", &[("UCX_TLS", "tcp,self")], 3).into_iter().for_each(&mut add);
+    for s in loops::loops::<Ucx>("ucx tcp", &[("UCX_TLS", "tcp,self")], 3) {
+        add(s.library(UCX_ABORTS));
+    }
     #[cfg(feature = "ucx")]
     for (network, tls) in [("ucx", ""), ("ucx tcp", "tcp,self")] {
         let env: &[_] = if tls.is_empty() { &[] } else { &[("UCX_TLS", tls)] };
-        for s in deaths::<Ucx>(network, env) {
+        for s in deaths::<Ucx>(network, env).into_iter().map(|s| s.library(UCX_ABORTS)) {
             // A process killed while it writes into another's queue in UCX's
             // shared memory leaves a gap there, behind which nothing is read.
             // (What it is asked for there, it writes too.)
