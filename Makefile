@@ -98,7 +98,7 @@ memory-mpich: build mpich ## heap a peer and a rank of a communicator, beside ch
 	@ci/deps --preload
 	@MPICH_DIR="$(MPICH_DIR)" ci/measure/memory-mpich.sh $(ARGS)
 
-bench-spawn: mpich ## half a round trip with a spawned process, under MPICH and, where make openmpi was run, Open MPI
+bench-spawn: mpich ## messages and windows with a spawned process, under MPICH and, where make openmpi was run, Open MPI
 	@ci/deps --preload
 	@MPICH_DIR="$(MPICH_DIR)" OPENMPI_DIR="$(OPENMPI_DIR)" ci/measure/spawn.sh
 

@@ -437,9 +437,9 @@ impl<N: Netmod> RmaHandler<N> {
             }
             opcode::LOCK => Some(try_lock(region, place, from)),
             opcode::UNLOCK => {
-                if let (Some(mode), Ok(lock)) = (LockMode::from_number(place), region.lock_handle())
-                {
-                    lock.release(mode, requester(from));
+                let mode = LockMode::from_number(place).zip(requester(region, from));
+                if let (Some((mode, holder)), Ok(lock)) = (mode, region.lock_handle()) {
+                    lock.release(mode, holder);
                 }
                 None
             }
@@ -574,16 +574,18 @@ fn scattered(
     status
 }
 
-/// The holder of a lock that a peer requested by a packet.
-fn requester(peer: u32) -> Holder {
-    Holder { peer, single_writer: false }
+/// The holder of a lock that a peer requested by a packet; `None` for one that may hold
+/// none.
+fn requester(region: &ExposedRegion, peer: u32) -> Option<Holder> {
+    region.holder_of(peer).map(|peer| Holder { peer, single_writer: false })
 }
 
 /// Tries to acquire a lock for a peer.
 fn try_lock(region: &ExposedRegion, place: u64, from: u32) -> (Status, u64) {
-    let Some(mode) = LockMode::from_number(place & 0xff) else { return (Status::Malformed, 0) };
+    let mode = LockMode::from_number(place & 0xff).zip(requester(region, from));
+    let Some((mode, holder)) = mode else { return (Status::Malformed, 0) };
     let Ok(lock) = region.lock_handle() else { return (Status::Unsupported, 0) };
-    match lock.try_acquire(mode, requester(from), (place >> 8) as u32) {
+    match lock.try_acquire(mode, holder, (place >> 8) as u32) {
         Ok(()) => (Status::Done, 0),
         Err(holder) => (Status::Busy, u64::from(holder)),
     }

@@ -471,7 +471,7 @@ impl<N: Netmod> Access<N> {
         let state = self.borrowed_state()?;
         let process @ (_, peer) = self.process(rank)?;
         self.mark(rank);
-        let offset = if state.dynamic { disp as u64 } else { disp as u64 * state.units.get(rank) };
+        let offset = disp as u64 * state.units.get(rank);
         if peer == self.context().device().boot().rank() {
             self.count_cpu_atomic();
             // SAFETY: [BUF], [INTO]: [WORK] but for the place; null was refused.
@@ -483,7 +483,7 @@ impl<N: Netmod> Access<N> {
             };
         }
         let hints = Hints::from_bits(state.hints.load(Ordering::Relaxed));
-        let (dynamic, created) = (state.dynamic, state.created);
+        let (by_packets, created) = (state.by_packets, state.created);
         let address = state.misalignments.get(rank).wrapping_add(offset);
         drop(state);
         let order = |path| match hints.ordered {
@@ -495,7 +495,7 @@ impl<N: Netmod> Access<N> {
             // SAFETY: [BUF]; [INTO] until the operation's end; null was refused.
             unsafe { self.elements_by_packets(origin, peer, offset, &mut in_flight) }
         };
-        if dynamic {
+        if by_packets {
             return packets(in_flight);
         }
         let remote = match self.target_at(rank, disp, process)? {

@@ -196,7 +196,7 @@ impl<N: Netmod> Access<N> {
         let ordered = Hints::from_bits(state.hints.load(Ordering::Relaxed)).ordered;
         let order = |path| if ordered { self.switch_path(rank, peer, path) } else { Ok(()) };
         let own = peer == self.context().device().boot().rank();
-        let target = match own || state.dynamic {
+        let target = match own || state.by_packets {
             true => None,
             false => Some(self.target(rank, 0)?),
         };

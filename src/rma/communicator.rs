@@ -435,7 +435,7 @@ impl<N: Netmod> Communicator<N> {
         id: u64,
         allgather: Rc<dyn Allgather>,
     ) -> Communicator<N> {
-        let child = self.child(map, rank, mix(&[self.id, id, 11]));
+        let child = self.child(map, rank, mix(&[id, 11]));
         let cold = ColdState::new(child.map_strategy(), Some(allgather));
         Communicator { cold, ..child }
     }

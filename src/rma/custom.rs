@@ -77,7 +77,7 @@ impl<N: Netmod> Access<N> {
         let state = self.state()?;
         let peer = self.world_rank(rank)?;
         self.mark(rank);
-        let offset = if state.dynamic { disp as u64 } else { disp as u64 * state.units.get(rank) };
+        let offset = disp as u64 * state.units.get(rank);
         let body = [&code.to_le_bytes()[..], operand].concat();
         if peer == self.context().device().boot().rank() {
             let mut out = Vec::new();

@@ -398,6 +398,11 @@ impl<N: Netmod> Access<N> {
         Ok(state.node_words.zip(node_rank).map(|(words, n)| words.lock(n)))
     }
 
+    #[inline]
+    fn is_own(&self, peer: u32) -> bool {
+        peer == self.context().device().boot().rank()
+    }
+
     /// This process as a holder of locks.
     #[inline]
     fn holder(&self) -> Holder {
@@ -406,9 +411,12 @@ impl<N: Netmod> Access<N> {
         // those that were dropped have done.
         let only =
             |state: &Arc<WindowState<N>>| Arc::strong_count(state) == 1 && !state.is_derived();
-        let single_writer = self.state.borrow().as_ref().is_some_and(only);
+        let state = self.state.borrow();
+        let single_writer = state.as_ref().is_some_and(only);
         fence(Ordering::Acquire);
-        Holder { peer: self.context().device().boot().rank(), single_writer }
+        let own = self.context().device().boot().rank();
+        let peer = state.as_ref().and_then(|state| state.exposed_region.holder_of(own));
+        Holder { peer: peer.unwrap_or(NO_RANK), single_writer }
     }
 
     /// Takes a lock; waits for it as long as its holder lives.
@@ -418,7 +426,7 @@ impl<N: Netmod> Access<N> {
         context.check_alive(target.peer)?;
         let me = self.holder();
         // Requests that came by packets are served first.
-        let waits = target.peer == me.peer && self.cold.rma_handler.has_waiters();
+        let waits = self.is_own(target.peer) && self.cold.rma_handler.has_waiters();
         if let Some(lock) = target.words.filter(|_| !waits)
             && self.try_words(lock, mode, me, 0)?.is_ok()
         {
@@ -445,7 +453,7 @@ impl<N: Netmod> Access<N> {
             let look = due || round % 16 == 15;
             looks += u32::from(look);
             let look = if look { looks } else { 0 };
-            let waits = peer == me.peer
+            let waits = self.is_own(peer)
                 && self.cold.rma_handler.has_waiters_for(self.borrowed_state()?.exposed_region.id);
             let acquired = match &words {
                 // Requests that came by packets are served first.
@@ -454,6 +462,7 @@ impl<N: Netmod> Access<N> {
                 None => self.acquire_by_packet(peer, mode, look)?,
             };
             let Err(holder) = acquired else { return Ok(()) };
+            let holder = self.borrowed_state()?.exposed_region.peer_of_holder(holder);
             let about = [peer, if holder == NO_RANK { peer } else { holder }];
             context.check_liveness(&about)?;
             if due {

@@ -6,13 +6,14 @@
 //! knows that the window exists, and taken out before its memory goes.
 
 use super::element_gate::ElementGate;
-use super::locks::{LockHandle, LockWords};
+use super::locks::{LockHandle, LockWords, NO_RANK};
 use super::node_words::Signal;
 use super::registration::OwnKeys;
 use super::types::{Custom, Operator, Status};
 use super::{Error, ErrorKind};
 use crate::netmod::compute::{Work, is_atomic, refusal};
 use crate::netmod::{ElementLock, Kind};
+use crate::rankmap::{Process, RankMap};
 use crate::shm::segment::Segment;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -179,7 +180,11 @@ pub(super) struct ExposedRegion {
     shared_lock: Option<LockHandle>,
     /// Lock words of a window that nobody else has mapped.
     private_lock: OnceLock<Option<Segment>>,
-    job_size: u32,
+    /// How many may hold a lock: the job's processes, or the window's members.
+    holders: u32,
+    /// Of a window with members in other jobs, whose numbers are each process's own:
+    /// locks are held by ranks in the window.
+    members: Option<RankMap>,
     /// What peers are told who ask by what keys the memory is reached.
     keys: OnceLock<OwnKeys>,
 }
@@ -192,15 +197,15 @@ unsafe impl Sync for ExposedRegion {}
 
 impl ExposedRegion {
     /// The lock words and the gate of the elements are those mapped for the node;
-    /// `own_elements`: nobody else changes elements but by packets; `job_size` is the
-    /// size of the job.
+    /// `holders`: how many processes may hold a lock. `members`: by process number, where
+    /// some are of other jobs.
     pub(super) fn new(
         id: u64,
         (start, bytes): (*mut u8, usize),
         dynamic: bool,
         elements: Elements,
         (shared_lock, element_gate): (Option<LockHandle>, Option<Arc<ElementGate>>),
-        job_size: u32,
+        (holders, members): (u32, Option<RankMap>),
     ) -> ExposedRegion {
         ExposedRegion {
             id,
@@ -212,8 +217,37 @@ impl ExposedRegion {
             signals: Mutex::default(),
             shared_lock,
             private_lock: OnceLock::new(),
-            job_size,
+            holders,
+            members,
             keys: OnceLock::new(),
+        }
+    }
+
+    /// Memory comes and goes, and is named by its address.
+    pub(super) fn is_dynamic(&self) -> bool {
+        self.attached.is_some()
+    }
+
+    /// The window has members in other jobs.
+    pub(super) fn is_across_jobs(&self) -> bool {
+        self.members.is_some()
+    }
+
+    /// By what number a process holds locks of this window; `None` for one that is no
+    /// member.
+    #[inline]
+    pub(super) fn holder_of(&self, peer: u32) -> Option<u32> {
+        match &self.members {
+            None => Some(peer),
+            Some(members) => members.rank_of(Process { pg: 0, lpid: peer }),
+        }
+    }
+
+    /// The process that holds locks by a number; [`NO_RANK`] for none.
+    pub(super) fn peer_of_holder(&self, holder: u32) -> u32 {
+        match &self.members {
+            None => holder,
+            Some(members) => members.get(holder).map_or(NO_RANK, |process| process.lpid),
         }
     }
 
@@ -239,15 +273,14 @@ impl ExposedRegion {
         if let Some(shared) = self.shared_lock {
             return Ok(shared);
         }
-        let private_lock = self
-            .private_lock
-            .get_or_init(|| Segment::private(LockWords::bytes(self.job_size)).ok());
+        let private_lock =
+            self.private_lock.get_or_init(|| Segment::private(LockWords::bytes(self.holders)).ok());
         let segment = private_lock.as_ref().ok_or_else(|| ErrorKind::Memory {
             what: "the lock words of a window".into(),
             source: std::io::Error::from_raw_os_error(libc::ENOMEM),
         })?;
         // SAFETY: zeroed memory of that size, kept with the region.
-        Ok(unsafe { LockHandle::at(segment.start(), self.job_size) })
+        Ok(unsafe { LockHandle::at(segment.start(), self.holders) })
     }
 
     /// Runs `act` on `len` bytes at `offset`, which stay attached meanwhile;
@@ -373,5 +406,29 @@ impl ExposedRegion {
         let why = "this window has memory of its own; only those of Window::dynamic take more";
         let attached = self.attached.as_ref().ok_or_else(|| ErrorKind::Arguments(why.into()))?;
         Ok(attached.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::locks::{Holder, LockMode};
+    use super::*;
+
+    #[test]
+    fn members_of_other_jobs_hold_locks_by_their_rank_in_the_window() {
+        let members = RankMap::from_lpids(0, [7, 3, 65_540]).unwrap();
+        let memory = (std::ptr::null_mut(), 0);
+        let elements = Elements::new(None, false, false);
+        let holders = (members.len(), Some(members));
+        let region = ExposedRegion::new(1, memory, false, elements, (None, None), holders);
+        assert!(region.is_across_jobs() && !region.is_dynamic());
+        let lock = region.lock_handle().unwrap();
+        let holder = |peer| Holder { peer: region.holder_of(peer).unwrap(), single_writer: false };
+        assert_eq!(lock.try_acquire(LockMode::Exclusive, holder(65_540), 0), Ok(()));
+        let held = lock.try_acquire(LockMode::Exclusive, holder(7), 0).unwrap_err();
+        assert_eq!(region.peer_of_holder(held), 65_540);
+        // Nobody holds a lock that no holder is known of, nor one who is no member.
+        assert_eq!(region.peer_of_holder(NO_RANK), NO_RANK);
+        assert_eq!(region.holder_of(5), None);
     }
 }

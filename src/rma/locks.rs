@@ -77,7 +77,7 @@ fn fence_behind_change() {
 /// The process that takes a lock.
 #[derive(Clone, Copy)]
 pub(super) struct Holder {
-    /// Its rank in the job.
+    /// Its rank in the job; in the window, where that has members in other jobs.
     pub(super) peer: u32,
     /// No other thread changes this process's count meanwhile, so that a plain
     /// store will do.

@@ -90,6 +90,7 @@ mod locks;
 mod node_barrier;
 mod node_words;
 mod numbered;
+mod packets;
 mod pieces;
 mod places;
 mod registration;

@@ -266,7 +266,7 @@ mod tests {
         let middle = &mut memory[100..900];
         let elements = Elements::new(None, false, false);
         let memory = (middle.as_mut_ptr(), 800);
-        let region = ExposedRegion::new(1, memory, false, elements, (None, None), 1);
+        let region = ExposedRegion::new(1, memory, false, elements, (None, None), (1, None));
         let mut out = vec![0; gets.unwrap_or(0)];
         let Some((layout, operands)) = decode(body) else { return (Status::Malformed, out) };
         let len = gets.unwrap_or(operands.len());

@@ -97,8 +97,8 @@ pub struct WindowState<N: Netmod> {
     pub(super) misalignments: Column,
     /// World rank of the first member, whose word lock_all takes.
     pub(super) master: u32,
-    /// Memory comes and goes: displacements are addresses.
-    pub(super) dynamic: bool,
+    /// All goes as packets: memory comes and goes, or there are members in other jobs.
+    pub(super) by_packets: bool,
     /// Over memory of the program's own.
     pub(super) created: bool,
     /// [`Hints::bits`](super::Hints).
@@ -209,7 +209,7 @@ impl<N: Netmod> WindowState<N> {
             element_gate: self.element_gate.clone(),
             misalignments: self.misalignments.pick(&ranks),
             master: self.master,
-            dynamic: self.dynamic,
+            by_packets: self.by_packets,
             created: self.created,
             hints: AtomicU8::new(self.hints.load(Ordering::Relaxed)),
             memory_regions: [None, None],

@@ -94,7 +94,7 @@ impl<N: Netmod> Access<N> {
         target: &Layout,
     ) -> Result<Explanation, Error> {
         let peer = self.world_rank(rank)?;
-        if self.borrowed_state()?.dynamic {
+        if self.borrowed_state()?.by_packets {
             let told = explain(origin, target, Medium::Provider(self.costs()));
             return Ok(Explanation { method: Method::Pack, ..told });
         }
@@ -160,7 +160,7 @@ impl<N: Netmod> Access<N> {
             return Ok(());
         }
         self.mark(rank);
-        if self.borrowed_state()?.dynamic {
+        if self.borrowed_state()?.by_packets {
             // SAFETY: [BUF], [INTO]: until completion.
             return unsafe { self.by_packets(operation, start, completion) };
         }
@@ -254,11 +254,11 @@ impl<N: Netmod> Access<N> {
             return Ok(Pending::new(self, Vec::new()));
         }
         self.mark(rank);
-        let dynamic = self.borrowed_state()?.dynamic;
+        let by_packets = self.borrowed_state()?.by_packets;
         // SAFETY: [TARGET]: checked; [BUF], [INTO]: until what is in flight has
         // completed; [APART].
         Pending::start(self, |in_flight| unsafe {
-            if dynamic {
+            if by_packets {
                 return match write {
                     true => self.put_by_packets(buf, len, rank, disp),
                     false => self.get_by_packets(buf, len, rank, disp, Some(in_flight)),

@@ -51,7 +51,7 @@ pub struct Scenario {
     /// Looks at what the job printed and how it ended, beyond "all ranks are
     /// content".
     pub verdict: fn(&Output) -> Result,
-    /// What a network library says that has ended the job itself, as limits.md has it.
+    /// What a network library says where it has ended the job itself, a known limit.
     /// Such a job proves nothing, and is played again.
     pub library: Option<&'static str>,
 }

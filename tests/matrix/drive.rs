@@ -89,7 +89,10 @@ impl Options {
             return Err(format!("there is no network {wrong}, but {}", names.join(", ")));
         }
         let wanted = |n: &Network| self.networks.is_empty() || self.networks.contains(&n.name);
-        Ok(all.into_iter().filter(|n| wanted(n) && (!self.mpi || n.mpi.is_some())).collect())
+        Ok(all
+            .into_iter()
+            .filter(|n| wanted(n) && (if self.mpi { n.mpi.is_some() } else { n.jobs == 1 }))
+            .collect())
     }
 
     fn several(&self) -> Vec<bool> {
@@ -207,7 +210,12 @@ fn under_mpi(network: &Network, text: &str, files: &Files) -> Result<Output> {
     let mut command = Command::new("mpirun.openmpi");
     // A session of its own: a launcher that ends removes what all share.
     command.env("TMPDIR", files.note.parent().expect("the directory of this run"));
-    command.args(["--allow-run-as-root", "--oversubscribe", "-n", &RANKS.to_string()]);
+    command.args([
+        "--allow-run-as-root",
+        "--oversubscribe",
+        "-n",
+        &(RANKS / network.jobs).to_string(),
+    ]);
     let components = format!("{}:SYS_DEFAULT", components.display());
     command.args(["--mca", "mca_base_component_path", &components]);
     command.args(["--mca", "pml", "cm", "--mca", "mtl", "rankway", "--mca", "osc", "rankway"]);

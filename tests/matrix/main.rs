@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         eprintln!("{}={seed}", job::SEED);
         let _ = std::fs::remove_dir_all(networks::TRACES);
     }
-    let all = networks::all().iter().flat_map(|n| job::scenarios(n, seed)).collect();
+    let all = networks::all().into_iter().filter(|network| in_scenario || network.jobs == 1);
+    let all = all.flat_map(|network| job::scenarios(&network, seed)).collect();
     harness::main_of(all, Vec::new(), 2)
 }

@@ -10,6 +10,8 @@ pub struct Network {
     /// By name, as `RANKWAY_NETMOD` has it.
     pub netmod: &'static str,
     pub nodes: u32,
+    /// So many jobs have the ranks between them: those of more than one are under MPI only.
+    pub jobs: u32,
     pub env: Vec<(&'static str, String)>,
     /// The same under MPI: options of mpirun.
     pub mpi: Option<Vec<&'static str>>,
@@ -17,7 +19,7 @@ pub struct Network {
 
 impl Network {
     pub fn place(&self, mpi: bool) -> Place {
-        Place { mpi, one_node: self.nodes == 1 }
+        Place { mpi, one_node: self.nodes == 1 && self.jobs == 1 }
     }
 }
 
@@ -35,12 +37,13 @@ pub fn all() -> Vec<Network> {
     if let Some(over) = Over::chosen() {
         let env = over.env().map(|(key, value)| (key, value.to_owned())).to_vec();
         let netmod = if over.ucx { "ucx" } else { "ofi" };
-        return vec![Network { name: over.name, netmod, nodes: 1, env, mpi: None }];
+        return vec![Network { name: over.name, netmod, nodes: 1, jobs: 1, env, mpi: None }];
     }
     let network = |name: &str, nodes, env: &[(&'static str, &str)], mpi: &[&'static str]| Network {
         name: name.into(),
         netmod: ["ucx", "node"].into_iter().find(|n| name.starts_with(n)).unwrap_or("ofi"),
         nodes,
+        jobs: 1,
         env: env.iter().map(|&(key, value)| (key, value.to_owned())).collect(),
         mpi: (nodes == 1 && name != "recorded").then(|| mpi.to_vec()),
     };
@@ -59,6 +62,7 @@ pub fn all() -> Vec<Network> {
         network("node", 1, &[], &mca(netmod, "node")),
         // Recorded, which must change no byte.
         network("recorded", 1, &[("RANKWAY_TRACE", TRACES)], &[]),
+        Network { jobs: 2, ..network("jobs", 1, &[], &["-x", "JOBS=2"]) },
     ];
     if let Err(e) = ucx::library() {
         eprintln!("UCX: skipped: {e}");

@@ -8,6 +8,7 @@
 //! gather   an allgather of any lengths by one of equal ones
 //! open     the device by the netmod's name
 //! state    the context behind its lock, progress, what has ended
+//! window_id  numbers of windows
 //! ```
 //!
 //! Knows nothing of any device layer: a plug-in brings its own view of the
@@ -26,9 +27,11 @@ mod epoch;
 mod gather;
 mod open;
 mod state;
+mod window_id;
 
 pub use class::Class;
 pub use epoch::{OpenRanks, Promises};
 pub use gather::gather_padded;
 pub use open::{Chosen, open};
 pub use state::{Inner, Layer, State};
+pub use window_id::next_window_id;

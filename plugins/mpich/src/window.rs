@@ -10,12 +10,13 @@ use crate::map::{LpidOf, map_of};
 use crate::state::{OpenRequest, State};
 use rankway::boot::Boot;
 use rankway::netmod::Netmod;
+use rankway::rankmap::Process;
 use rankway::rma::{Access, Allgather, Communicator, Error, Window};
 use rankway_plugin::OpenRanks;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 
 /// How a window comes by its memory: `enum rkw_flavor`.
 const CREATE: c_int = 0;
@@ -86,13 +87,10 @@ pub(crate) struct Held<N: Netmod> {
 #[repr(C)]
 struct Member {
     bytes: u64,
-    unit: u32,
-    /// The first member's, with its lpid: a number no other window has.
-    number: u32,
+    unit: u64,
+    /// The window's, of the first member.
+    id: u64,
 }
-
-/// Windows this process was the first member of.
-static WINDOWS_MADE: AtomicU32 = AtomicU32::new(0);
 
 /// The allgather of a window's members: MPICH's.
 struct Members {
@@ -140,23 +138,18 @@ unsafe fn made<N: Netmod>(
 ) -> Result<(), Refusal> {
     let rkw_win_arguments { comm, lpid_of, rank, size, base, bytes, unit, flavor } = *arguments;
     let members = Members { comm, size: size as usize };
-    let number = if rank == 0 { WINDOWS_MADE.fetch_add(1, Ordering::Relaxed) } else { 0 };
+    let shared = state.shared;
+    let boot = shared.boot();
     let mine = Member {
         bytes: if flavor == DYNAMIC { u64::MAX } else { bytes as u64 },
-        unit: if flavor == DYNAMIC { 1 } else { unit },
-        number,
+        unit: if flavor == DYNAMIC { 1 } else { unit.into() },
+        id: if rank == 0 { rankway_plugin::next_window_id(boot) } else { 0 },
     };
     let all = members.all(&[mine]).unwrap_or_else(|why| fatal(&why));
     // SAFETY: [MPI].
     let map = unsafe { map_of(size, lpid_of, comm) };
-    let shared = state.shared;
-    let boot = shared.boot();
-    if boot.other_jobs.has_met()
-        && let Some(rank) = map.iter().position(|member| member.lpid >= boot.size())
-    {
-        let why = format!("rank {rank} is of another job, whose memory this one does not reach");
-        return Err(Refusal(Answer::Window, why));
-    }
+    let is_other = |member: Process| member.lpid >= boot.size();
+    let across_jobs = boot.other_jobs.has_met() && map.iter().any(is_other);
     if [SHARED, SHARED_APART].contains(&flavor) {
         let away = shared.enter(|inner| {
             let device = inner.context.device();
@@ -167,8 +160,7 @@ unsafe fn made<N: Netmod>(
             return Err(Refusal(Answer::Shared, why));
         }
     }
-    let first = map.get(0).map_or(0, |process| process.lpid);
-    let id = u64::from(first) << 32 | u64::from(all.first().map_or(0, |of| of.number));
+    let id = all.first().map_or(0, |of| of.id);
     let window = shared.enter_waiting(|inner| -> Result<Window<N>, Error> {
         let world = Communicator::world(&inner.context);
         let communicator = world.with_allgather(map, rank as u32, id, Rc::new(members));
@@ -188,8 +180,9 @@ unsafe fn made<N: Netmod>(
     };
     let alike = |one: &[Member]| (one[0].bytes, one[0].unit) == (one[1].bytes, one[1].unit);
     // (Displacements of a dynamic window are addresses.)
-    let uniform = all.windows(2).all(alike) && flavor != DYNAMIC;
-    let units = all.iter().map(|of| of.unit).collect();
+    let plain = flavor != DYNAMIC && !across_jobs;
+    let uniform = all.windows(2).all(alike) && plain;
+    let units = all.iter().map(|of| of.unit as u32).collect();
     let sizes = all.iter().map(|of| of.bytes).collect();
     let mapped = |rank: u32| window.mapped(rank).ok().flatten();
     let start = if window.is_mapped() && uniform { mapped(0) } else { None };

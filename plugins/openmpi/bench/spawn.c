@@ -6,7 +6,8 @@
  *   spawn jobs ROUNDS EVERY         one child, with which the parent connects,
  *                                   accepts and disconnects: two jobs, met again
  *
- * And `spawn speed`: half a round trip with a spawned process, of 8 bytes and of 1 MiB, in us. */
+ * And `spawn speed`: half a round trip with a spawned process, of 8 bytes and of 1 MiB; a put and
+ * flush, and a get and flush, of the same two into a created window that both have; in us. */
 #include "held.h"
 
 static int rank;
@@ -44,11 +45,46 @@ static double half(MPI_Comm inter, int first, int bytes, int rounds)
 	return best;
 }
 
+/* A put or get and its flush, the fastest of ten lots. */
+static double access_of(MPI_Win win, int puts, int bytes, int rounds)
+{
+	char *data = calloc(1, bytes);
+	double best = 1e9;
+	for (int lot = 0; lot < 10; lot++) {
+		double start = MPI_Wtime();
+		for (int i = 0; i < rounds; i++) {
+			if (puts)
+				MPI_Put(data, bytes, MPI_BYTE, 1, 0, bytes, MPI_BYTE, win);
+			else
+				MPI_Get(data, bytes, MPI_BYTE, 1, 0, bytes, MPI_BYTE, win);
+			MPI_Win_flush(1, win);
+		}
+		double took = (MPI_Wtime() - start) / rounds * 1e6;
+		best = took < best ? took : best;
+	}
+	free(data);
+	return best;
+}
+
 static void speed(MPI_Comm inter, int first)
 {
-	double of_word = half(inter, first, 8, 500), of_mib = half(inter, first, 1 << 20, 5);
+	const int word = 8, mib = 1 << 20;
+	double of[6] = {half(inter, first, word, 500), half(inter, first, mib, 5)};
+	char *memory = calloc(1, mib);
+	MPI_Comm both;
+	MPI_Win win;
+	MPI_Intercomm_merge(inter, !first, &both);
+	MPI_Win_create(memory, mib, 1, MPI_INFO_NULL, both, &win);
+	MPI_Win_lock_all(0, win);
+	for (int i = 0; first && i < 4; i++)
+		of[2 + i] = access_of(win, i < 2, i % 2 ? mib : word, i % 2 ? 5 : 500);
+	MPI_Barrier(both);
+	MPI_Win_unlock_all(win);
+	MPI_Win_free(&win);
+	MPI_Comm_free(&both);
+	free(memory);
 	if (first)
-		printf("speed\t%.3f\t%.1f\n", of_word, of_mib);
+		printf("speed\t%.3f\t%.1f\t%.3f\t%.1f\t%.3f\t%.1f\n", of[0], of[1], of[2], of[3], of[4], of[5]);
 }
 
 /* Meets over `service` again and again. */

@@ -27,14 +27,10 @@ static void *work(void *argument)
 
 int main(int argc, char **argv)
 {
-    int level;
     pthread_t threads[THREADS];
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    CHECK(level == MPI_THREAD_MULTIPLE);
+    start_threads(&argc, &argv, MPI_THREAD_MULTIPLE);
     for (int i = 0; i < THREADS; i++)
-        MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+        MPI_Comm_dup(world, &comms[i]);
     for (int i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, work, (void *) (intptr_t) ((i + rank) % THREADS));
     for (int i = 0; i < THREADS; i++)

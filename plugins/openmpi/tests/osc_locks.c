@@ -10,7 +10,7 @@ static void counters(MPI_Win win, long *base)
     base[0] = base[1] = 0;
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank, 0, win);
     MPI_Win_unlock(rank, win);
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(world);
     for (int turn = 0; turn < TURNS; turn++) {
         int to = (rank + turn) % size;
         long was, now;
@@ -35,12 +35,12 @@ static void counters(MPI_Win win, long *base)
         MPI_Win_unlock_all(win);
         CHECK(was > turn, "%ld after turn %d", was, turn);
     }
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(world);
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank, 0, win);
     CHECK(base[0] == TURNS, "%ld", base[0]);
     CHECK(base[1] == (long) TURNS * size, "%ld", base[1]);
     MPI_Win_unlock(rank, win);
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(world);
 }
 
 /* One pair of type and operation after another: each is recognised, none taken
@@ -79,7 +79,7 @@ static void pairs(MPI_Win win, long *base)
         CHECK(had[0] == 5 * round && had[1] == 7 * round, "%d %d", had[0], had[1]);
     }
     MPI_Win_unlock_all(win);
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(world);
     MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, win);
     int *ints = (int *) (base + 3);
     short *shorts = (short *) (base + 5);
@@ -91,7 +91,7 @@ static void pairs(MPI_Win win, long *base)
     MPI_Win_unlock(rank, win);
     MPI_Type_free(&two);
     MPI_Type_free(&copy);
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(world);
 }
 
 int main(int argc, char **argv)
@@ -99,13 +99,13 @@ int main(int argc, char **argv)
     start(&argc, &argv);
     MPI_Win win;
     long *base;
-    MPI_Win_allocate(8 * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+    MPI_Win_allocate(8 * sizeof(long), sizeof(long), MPI_INFO_NULL, world, &base, &win);
     counters(win, base);
     pairs(win, base);
     MPI_Win_free(&win);
 
     static long own[8];
-    MPI_Win_create(own, sizeof own, sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_create(own, sizeof own, sizeof(long), MPI_INFO_NULL, world, &win);
     counters(win, own);
     pairs(win, own);
     MPI_Win_free(&win);

@@ -463,20 +463,18 @@ int main(int argc, char **argv)
     FILE *in = argc > 1 ? fopen(argv[1], "r") : NULL;
     char line[1024];
     /* The first line says whether threads are asked for. */
-    int several = 0, given, cases = 0;
+    int several = 0, cases = 0;
     if (!in || !fgets(line, sizeof line, in) || sscanf(line, "threads %d", &several) != 1) {
         fprintf(stderr, "usage: osc_matrix FILE [NOTE], FILE from: make test-matrix\n");
         return 2;
     }
-    MPI_Init_thread(&argc, &argv, several ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &given);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    CHECK(size <= RANKS && (!several || given == MPI_THREAD_MULTIPLE));
+    start_threads(&argc, &argv, several ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE);
+    CHECK(size <= RANKS);
     signal(SIGALRM, late);
     pthread_barrier_init(&both, NULL, 2);
     for (int i = 0; i < 2; i++) {
         views[i].index = i;
-        MPI_Comm_dup(MPI_COMM_WORLD, &views[i].comm);
+        MPI_Comm_dup(world, &views[i].comm);
     }
     int note = argc > 2 && rank == 0 ? open(argv[2], O_WRONLY) : -1;
     while (fgets(line, sizeof line, in)) {
@@ -502,7 +500,7 @@ int main(int argc, char **argv)
     give_back(&views[1], &last);
     alarm(0);
     long all = 0;
-    MPI_Allreduce(&failed, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Allreduce(&failed, &all, 1, MPI_LONG, MPI_SUM, world);
     if (rank == 0 && all == 0)
         printf("completed %d\n", cases);
     fflush(stdout);
@@ -510,8 +508,5 @@ int main(int argc, char **argv)
         printf("completed, wrong\n");
     MPI_Comm_free(&views[0].comm);
     MPI_Comm_free(&views[1].comm);
-    MPI_Finalize();
-    if (rank == 0 && all == 0)
-        puts("ok");
-    return all != 0;
+    return finish_as(all != 0);
 }

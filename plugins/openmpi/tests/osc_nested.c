@@ -76,7 +76,7 @@ static int round_of(int round)
     }
     MPI_Aint disp = there ? place : 32;
     begin(round, accumulate);
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(world);
     if (passive)
         MPI_Win_lock_all(0, win);
     else
@@ -118,7 +118,7 @@ static int round_of(int round)
         MPI_Win_unlock_all(win);
     else
         MPI_Win_fence(0, win);
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(world);
     if (passive) {
         MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, win);
         MPI_Win_unlock(rank, win);
@@ -184,9 +184,9 @@ int main(int argc, char **argv)
     for (int kind = 0; kind < 2; kind++) {
         if (kind == 0) {
             window = malloc(SPAN);
-            MPI_Win_create(window, SPAN, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+            MPI_Win_create(window, SPAN, 1, MPI_INFO_NULL, world, &win);
         } else {
-            MPI_Win_allocate(SPAN, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window, &win);
+            MPI_Win_allocate(SPAN, 1, MPI_INFO_NULL, world, &window, &win);
         }
         for (int round = 0; round < ROUNDS; round++)
             played += round_of(kind * ROUNDS + round);

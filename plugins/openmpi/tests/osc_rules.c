@@ -14,7 +14,7 @@ int main(int argc, char **argv)
     start(&argc, &argv);
     MPI_Win win;
     int *base, value = 1;
-    MPI_Win_allocate(64 * sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+    MPI_Win_allocate(64 * sizeof(int), sizeof(int), MPI_INFO_NULL, world, &base, &win);
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
     int to = (rank + 1) % size;
 
@@ -39,7 +39,7 @@ int main(int argc, char **argv)
     REFUSED(MPI_Win_lock(MPI_LOCK_SHARED, to, 0, win), MPI_ERR_RMA_SYNC);
     CHECK(MPI_Put(&value, 1, MPI_INT, to, 0, 1, MPI_INT, win) == MPI_SUCCESS);
     MPI_Win_unlock_all(win);
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(world);
 
     /* Who fences first must help the one whose message is to be received. */
     enum { MANY = 1 << 20 };
@@ -48,10 +48,10 @@ int main(int argc, char **argv)
         MPI_Request request;
         int other = rank ^ 1;
         if (other < size && rank % 2 == round % 2) {
-            MPI_Irecv(bytes, MANY, MPI_BYTE, other, 0, MPI_COMM_WORLD, &request);
+            MPI_Irecv(bytes, MANY, MPI_BYTE, other, 0, world, &request);
         } else if (other < size) {
             fill((unsigned char *) bytes, MANY, rank + round);
-            MPI_Send(bytes, MANY, MPI_BYTE, other, 0, MPI_COMM_WORLD);
+            MPI_Send(bytes, MANY, MPI_BYTE, other, 0, world);
         }
         if (round < 2) {
             MPI_Win_fence(0, win);
@@ -72,13 +72,13 @@ int main(int argc, char **argv)
         /* For the next round: who will send holds its own lock. */
         if (round >= 1 && round < 3 && rank % 2 != (round + 1) % 2 && (rank ^ 1) < size)
             MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank, 0, win);
-        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Barrier(world);
     }
     free(bytes);
     MPI_Win_free(&win);
 
     /* What was detached is not there. */
-    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    MPI_Win_create_dynamic(MPI_INFO_NULL, world, &win);
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
     static int own[16];
     MPI_Aint address, addresses[64];
@@ -86,15 +86,15 @@ int main(int argc, char **argv)
     REFUSED(MPI_Win_attach(win, own + 4, 8), MPI_ERR_RMA_ATTACH);
     REFUSED(MPI_Win_detach(win, own + 4), MPI_ERR_RMA_ATTACH);
     MPI_Get_address(own, &address);
-    MPI_Allgather(&address, 1, MPI_AINT, addresses, 1, MPI_AINT, MPI_COMM_WORLD);
+    MPI_Allgather(&address, 1, MPI_AINT, addresses, 1, MPI_AINT, world);
     MPI_Win_lock(MPI_LOCK_SHARED, to, 0, win);
     CHECK(MPI_Put(&value, 1, MPI_INT, to, addresses[to], 1, MPI_INT, win) == MPI_SUCCESS);
     CHECK(MPI_Win_flush(to, win) == MPI_SUCCESS);
     MPI_Win_unlock(to, win);
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(world);
     CHECK(own[0] == 1);
     MPI_Win_detach(win, own);
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(world);
     MPI_Win_lock(MPI_LOCK_SHARED, to, 0, win);
     int put = MPI_Put(&value, 1, MPI_INT, to, addresses[to], 1, MPI_INT, win);
     int flushed = MPI_Win_flush(to, win);

@@ -29,25 +29,21 @@ static void *work(void *argument)
 
 int main(int argc, char **argv)
 {
-    int level;
     pthread_t threads[THREADS];
     long *base;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    CHECK(level == MPI_THREAD_MULTIPLE);
+    start_threads(&argc, &argv, MPI_THREAD_MULTIPLE);
     for (int i = 0; i < THREADS; i++)
-        MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
-    MPI_Win_allocate(sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &shared);
+        MPI_Comm_dup(world, &comms[i]);
+    MPI_Win_allocate(sizeof(long), sizeof(long), MPI_INFO_NULL, world, &base, &shared);
     *base = 0;
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(world);
     MPI_Win_lock_all(0, shared);
     for (int i = 0; i < THREADS; i++)
         pthread_create(&threads[i], NULL, work, (void *) (intptr_t) ((i + rank) % THREADS));
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     MPI_Win_unlock_all(shared);
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(world);
     if (rank == 0)
         CHECK(*base == (long) size * THREADS * ROUNDS, "%ld", *base);
     MPI_Win_free(&shared);

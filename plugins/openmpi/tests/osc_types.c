@@ -63,8 +63,8 @@ static void reduce(MPI_Win win, char *base, MPI_Datatype type, MPI_Op op, int fe
         /* Gaps and padding of long doubles hold anything. */
         char packed[2][64 * COUNT];
         int at[2] = {0, 0};
-        MPI_Pack(want, COUNT, type, packed[0], sizeof packed[0], &at[0], MPI_COMM_WORLD);
-        MPI_Pack(base, COUNT, type, packed[1], sizeof packed[1], &at[1], MPI_COMM_WORLD);
+        MPI_Pack(want, COUNT, type, packed[0], sizeof packed[0], &at[0], world);
+        MPI_Pack(base, COUNT, type, packed[1], sizeof packed[1], &at[1], world);
         int whole = at[0] / COUNT, step = whole;
         if (type == MPI_LONG_DOUBLE || type == MPI_LONG_DOUBLE_INT)
             whole = 10;
@@ -165,7 +165,7 @@ static void derived(MPI_Win win, char *base)
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, rank, 0, win);
         memset(base, 0x55, BYTES);
         MPI_Win_unlock(rank, win);
-        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Barrier(world);
         fill((unsigned char *) here, BYTES, rank * 100 + round);
         MPI_Win_fence(0, win);
         int ints = count * bytes / 4;
@@ -176,7 +176,7 @@ static void derived(MPI_Win win, char *base)
         MPI_Win_fence(0, win);
         memset(want, 0x55, BYTES);
         fill((unsigned char *) packed, BYTES, from * 100 + round);
-        MPI_Unpack(packed, count * bytes, &at, want + 8, count, type, MPI_COMM_WORLD);
+        MPI_Unpack(packed, count * bytes, &at, want + 8, count, type, world);
         CHECK(!memcmp(base, want, BYTES), "round %d", round);
         memset(back, 0x33, BYTES);
         if (round % 4 % 3 == 0)
@@ -187,7 +187,7 @@ static void derived(MPI_Win win, char *base)
         MPI_Win_fence(0, win);
         memset(want, 0x33, BYTES);
         at = 0;
-        MPI_Unpack(here, count * bytes, &at, want, count, type, MPI_COMM_WORLD);
+        MPI_Unpack(here, count * bytes, &at, want, count, type, world);
         CHECK(!memcmp(back, want, BYTES), "round %d, back", round);
         MPI_Type_free(&type);
     }
@@ -220,9 +220,9 @@ int main(int argc, char **argv)
         MPI_Win win;
         char *base = own;
         if (kind == 0)
-            MPI_Win_allocate(BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+            MPI_Win_allocate(BYTES, 1, MPI_INFO_NULL, world, &base, &win);
         else
-            MPI_Win_create(own, BYTES, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+            MPI_Win_create(own, BYTES, 1, MPI_INFO_NULL, world, &win);
         elements(win, base);
         derived(win, base);
         MPI_Win_free(&win);

@@ -73,7 +73,7 @@ static void exercise(MPI_Win win, long *base)
         base[100] = base[101] = 0;
         MPI_Win_unlock(0, win);
     }
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(world);
     MPI_Win_lock_all(0, win);
     long one = 1;
     for (int i = 0; i < 50; i++)
@@ -97,19 +97,19 @@ static void exercise(MPI_Win win, long *base)
         MPI_Put(&got, 1, MPI_LONG, 0, at(0, 101), 1, MPI_LONG, win);
         MPI_Win_unlock(0, win);
     }
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(world);
     if (rank == 0) {
         MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win);
         CHECK(base[100] == 60 * size, "%ld", base[100]);
         CHECK(base[101] == 10 * size, "%ld", base[101]);
         MPI_Win_unlock(0, win);
     }
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(world);
 
-    MPI_Group world, next, previous;
-    MPI_Comm_group(MPI_COMM_WORLD, &world);
-    MPI_Group_incl(world, 1, &to, &next);
-    MPI_Group_incl(world, 1, &from, &previous);
+    MPI_Group all, next, previous;
+    MPI_Comm_group(world, &all);
+    MPI_Group_incl(all, 1, &to, &next);
+    MPI_Group_incl(all, 1, &from, &previous);
     for (int round = 0; round < 3; round++) {
         MPI_Win_post(previous, 0, win);
         MPI_Win_start(next, 0, win);
@@ -124,13 +124,13 @@ static void exercise(MPI_Win win, long *base)
         }
         CHECK(base[120] == 7000 + 100 * round + from);
     }
-    MPI_Group_free(&world);
+    MPI_Group_free(&all);
     MPI_Group_free(&next);
     MPI_Group_free(&previous);
 
     MPI_Request requests[4];
     long fetched = 0, eight = 8;
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(world);
     MPI_Win_lock_all(MPI_MODE_NOCHECK, win);
     value = 8000 + rank;
     MPI_Rput(&value, 1, MPI_LONG, to, at(to, 121), 1, MPI_LONG, win, &requests[0]);
@@ -141,7 +141,7 @@ static void exercise(MPI_Win win, long *base)
     MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
     CHECK(got == 7200 + rank && fetched == -1);
     MPI_Win_unlock_all(win);
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(world);
     MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, win);
     CHECK(base[121] == 8000 + from && base[122] == 7 && base[123] == 8);
     MPI_Win_unlock(rank, win);
@@ -155,21 +155,24 @@ int main(int argc, char **argv)
         MPI_Win win;
         long *base = own;
         dynamic = kind == 3;
+        /* (No memory is shared between jobs.) */
+        if (kind == 2 && world != MPI_COMM_WORLD)
+            continue;
         int flavors[4] = {MPI_WIN_FLAVOR_ALLOCATE, MPI_WIN_FLAVOR_CREATE, MPI_WIN_FLAVOR_SHARED,
                           MPI_WIN_FLAVOR_DYNAMIC};
         if (kind == 0)
-            MPI_Win_allocate(bytes, sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+            MPI_Win_allocate(bytes, sizeof(long), MPI_INFO_NULL, world, &base, &win);
         else if (kind == 1)
-            MPI_Win_create(own, bytes, sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+            MPI_Win_create(own, bytes, sizeof(long), MPI_INFO_NULL, world, &win);
         else if (kind == 2)
-            MPI_Win_allocate_shared(bytes, sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+            MPI_Win_allocate_shared(bytes, sizeof(long), MPI_INFO_NULL, world, &base, &win);
         else {
-            MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+            MPI_Win_create_dynamic(MPI_INFO_NULL, world, &win);
             MPI_Win_attach(win, own, bytes);
         }
         MPI_Aint address;
         MPI_Get_address(own, &address);
-        MPI_Allgather(&address, 1, MPI_AINT, addresses, 1, MPI_AINT, MPI_COMM_WORLD);
+        MPI_Allgather(&address, 1, MPI_AINT, addresses, 1, MPI_AINT, world);
         attributes(win, base, bytes, flavors[kind]);
         exercise(win, base);
         if (kind == 2) {
@@ -183,7 +186,7 @@ int main(int argc, char **argv)
             }
         }
         if (kind == 3) {
-            MPI_Barrier(MPI_COMM_WORLD);
+            MPI_Barrier(world);
             MPI_Win_detach(win, own);
         }
         MPI_Win_free(&win);
@@ -193,7 +196,7 @@ int main(int argc, char **argv)
     MPI_Win win;
     int *base;
     MPI_Aint mine = (rank + 1) * 64;
-    MPI_Win_allocate(mine, 1 << rank % 3, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+    MPI_Win_allocate(mine, 1 << rank % 3, MPI_INFO_NULL, world, &base, &win);
     MPI_Win_fence(0, win);
     for (int r = 0; r < size; r++) {
         int value = 10 * r + rank, unit = 1 << r % 3;

@@ -146,7 +146,7 @@ impl<N: Netmod> Access<N> {
         // uniform are all different processes.
         let mut seen = HashSet::new();
         // On the other paths there were only stores, or packets.
-        let providers = !matches!(self.own_path, path::MAPPED | path::DYNAMIC);
+        let providers = !matches!(self.own_path, path::MAPPED | path::PACKETS);
         let probed = ranks.iter().zip(&peers).filter(|_| providers);
         for (&marked, &peer) in probed {
             match self.probe_completion(marked, ranks.len() == 1, &mut seen) {

@@ -53,7 +53,7 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Result<(), Error> {
-        if self.path >= path::DYNAMIC {
+        if self.path >= path::PACKETS {
             // SAFETY: [RANK], [TARGET], [INTO], [APART].
             return unsafe { self.read_elsewhere::<NB>(buf, len, rank, disp) };
         }
@@ -75,7 +75,7 @@ impl<N: Netmod> Access<N> {
         disp: usize,
     ) -> Result<(), Error> {
         self.recorded(Kind::Get, rank, len, || {
-            if self.own_path != path::DYNAMIC {
+            if self.own_path != path::PACKETS {
                 // SAFETY: [RANK], [TARGET], [INTO], [APART].
                 return unsafe { self.read_target::<NB>(buf, len, rank, disp) };
             }
@@ -84,11 +84,11 @@ impl<N: Netmod> Access<N> {
             }
             self.mark(rank);
             // SAFETY: [INTO], until the flush if `NB`.
-            unsafe { self.get_dynamic(buf, len, rank, disp, NB) }
+            unsafe { self.get_in_packets::<NB>(buf, len, rank, disp) }
         })
     }
 
-    /// [`Access::read`] of memory that is not dynamic.
+    /// [`Access::read`] of memory that is reached without packets.
     ///
     /// # Safety
     /// As there.

@@ -49,8 +49,8 @@ mod path {
     pub(super) const INLINE: usize = 3;
     /// Metadata that differs between ranks.
     pub(super) const GENERAL: u32 = 3;
-    /// Packets, all of them: memory that comes and goes.
-    pub(super) const DYNAMIC: u32 = 4;
+    /// Packets, all of them: memory that comes and goes, members in other jobs.
+    pub(super) const PACKETS: u32 = 4;
     /// Any of those, and what is done is recorded.
     pub(super) const RECORDED: u32 = 5;
 }
@@ -133,8 +133,8 @@ struct CAbi {
 /// What the path of a put depends on, beside the rank map.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WindowKind {
-    /// Memory comes and goes.
-    Dynamic,
+    /// All goes as packets.
+    Packets,
     /// Sizes, units, keys or addresses differ between ranks.
     Uneven,
     /// One word serves all ranks, whose memory is mapped here at a line.
@@ -146,9 +146,9 @@ enum WindowKind {
 }
 
 impl WindowKind {
-    fn of(dynamic: bool, uniform: bool, mapped: bool, near: bool) -> WindowKind {
-        match (dynamic, uniform, mapped, near) {
-            (true, ..) => WindowKind::Dynamic,
+    fn of(by_packets: bool, uniform: bool, mapped: bool, near: bool) -> WindowKind {
+        match (by_packets, uniform, mapped, near) {
+            (true, ..) => WindowKind::Packets,
             (_, false, ..) => WindowKind::Uneven,
             (_, _, true, _) => WindowKind::Mapped,
             (.., true) => WindowKind::Near,
@@ -224,12 +224,17 @@ impl<N: Netmod> Access<N> {
     ///
     /// # Errors
     /// [`ErrorKind::Arguments`] when the window's sizes, units, keys or
-    /// addresses differ between ranks and one of `map` is no member.
+    /// addresses differ between ranks and one of `map` is no member, or when the window
+    /// has members in other jobs, whom only the first context reaches.
     pub fn open(
         state: &Arc<WindowState<N>>,
         context: &Rc<Context<N>>,
         map: &RankMap,
     ) -> Result<Access<N>, Error> {
+        if state.exposed_region.is_across_jobs() && context.index() != 0 {
+            let why = "a window with members in other jobs is used on the first context alone";
+            return Err(ErrorKind::Arguments(why.into()).into());
+        }
         if (state.uniform().is_none() || state.contiguous.is_some()) && *map != state.map {
             let state = state.by_ranks_of(map, context.device())?;
             return Access::new(&state, context, map);
@@ -249,7 +254,7 @@ impl<N: Netmod> Access<N> {
         let lookup = unsafe { Lookup::new(map, context.av().directory()) };
         let all_here = state.mapped.is_some_and(|m| m.all) && state.contiguous.is_none();
         let near = all_here && !N::KEY_HANDLES && lookup.body() != body::AFFINE;
-        let window = WindowKind::of(state.dynamic, uniform.is_some(), mapped.is_some(), near);
+        let window = WindowKind::of(state.by_packets, uniform.is_some(), mapped.is_some(), near);
         let (path, put_vtable) = PutVtable::choose(window, lookup.body());
         let network = context.endpoint(Transport::Network);
         let (netmod, endpoint) = network.or_else(|| context.endpoint(Transport::Local)).ok_or(

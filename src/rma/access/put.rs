@@ -470,7 +470,7 @@ impl<N: Netmod> Access<N> {
             return rc;
         }
         let mark = self.mark_of(rank);
-        let issued = if self.own_path == path::DYNAMIC {
+        let issued = if self.own_path == path::PACKETS {
             mark.set(INJECTED);
             // SAFETY: [BUF]; the range is checked where the packets arrive.
             unsafe { self.put_by_packets(buf, len, rank, disp) }.map(|()| 0)

@@ -1,7 +1,9 @@
 //! The ways to make a window.
 
 use super::exchange::{MemberInfos, MemberKeys, OwnMemory, exchange_infos, exchange_keys};
-use super::memory::{LocalMemory, NodeSegment, not_final, on_one_node, own_words, provided};
+use super::memory::{
+    LocalMemory, NodeSegment, not_final, on_one_node, own_words, private, provided,
+};
 use super::on_node::OnNode;
 use super::{Backing, Flavor, Window};
 use crate::av::Transport;
@@ -64,6 +66,11 @@ impl<N: Netmod> Window<N> {
     ) -> Result<Window<N>, Error> {
         let on_node = OnNode::of(&communicator)?;
         let own = OwnMemory { bytes, unit, misalignment: 0 };
+        if on_node.across_jobs.is_some() {
+            let infos = exchange_infos(&communicator, own)?;
+            let flavor = Flavor::Allocated;
+            return Window::build(communicator, infos, &on_node, private(bytes), flavor);
+        }
         if backing != Backing::Shared {
             let infos = exchange_infos(&communicator, own)?;
             let words = own_words(&communicator, &on_node);
@@ -268,7 +275,8 @@ impl<N: Netmod> Window<N> {
                         local_memory: &LocalMemory<N>|
          -> Result<Option<N::Region>, Error> {
             let Some((netmod, endpoint)) = context.endpoint(transport) else { return Ok(None) };
-            if own_bytes == 0 || local_memory.mapped.is_some_and(|m| m.all) {
+            let needless = local_memory.mapped.is_some_and(|m| m.all);
+            if own_bytes == 0 || needless || on_node.across_jobs.is_some() {
                 return Ok(None);
             }
             // SAFETY: the segment is dropped after the region, and user memory
@@ -295,7 +303,10 @@ impl<N: Netmod> Window<N> {
         });
         // In the registry before any peer knows of the window.
         let dynamic = flavor == Flavor::Dynamic;
-        let job_size = device.boot().size();
+        let holders = match &on_node.across_jobs {
+            Some(members) => (members.len(), Some(members.clone())),
+            None => (device.boot().size(), None),
+        };
         let exposed_region = prepared.as_ref().ok().map(|(local_memory, ..)| {
             let node_rank = device.node_rank(device.boot().rank()).unwrap_or(0);
             let shared_lock = local_memory.node_words.map(|words| words.lock(node_rank));
@@ -309,7 +320,7 @@ impl<N: Netmod> Window<N> {
             });
             let elements = Elements::new(lock, local_memory.mapped.is_some(), cpu_atomics);
             let id = communicator.id();
-            let region = ExposedRegion::new(id, memory, dynamic, elements, shared, job_size);
+            let region = ExposedRegion::new(id, memory, dynamic, elements, shared, holders);
             Arc::new(RegistryEntry::new(Arc::clone(RmaHandler::of(context).registry()), region))
         });
         let own_keys = prepared.as_ref().ok().map(|(local_memory, network, local, packed_key)| {
@@ -341,7 +352,7 @@ impl<N: Netmod> Window<N> {
             element_gate: local_memory.element_gate,
             misalignments,
             master: communicator.world_rank(0)?,
-            dynamic,
+            by_packets: dynamic || on_node.across_jobs.is_some(),
             created: flavor == Flavor::Created,
             hints: AtomicU8::new(Hints::default().bits()),
             memory_regions,

@@ -73,6 +73,11 @@ pub(super) fn provided<N: Netmod>(
             return Ok(LocalMemory { region: Some(region), rkey_ptr, ..LocalMemory::of(start) });
         }
     }
+    private(bytes)
+}
+
+/// Memory that no other process has, nor a provider.
+pub(super) fn private<N: Netmod>(bytes: usize) -> Result<LocalMemory<N>, Error> {
     let segment = Segment::private(bytes).map_err(|source| refused(bytes, source))?;
     let start = segment.start();
     Ok(LocalMemory { segment: Some(segment), ..LocalMemory::of(start) })

@@ -101,7 +101,7 @@ impl<N: Netmod> Window<N> {
         if rank >= size {
             return Err(ErrorKind::Rank { rank, size }.into());
         }
-        if state.dynamic {
+        if state.exposed_region.is_dynamic() {
             return Err(ErrorKind::Arguments("a dynamic window shares no memory".into()).into());
         }
         let mapped = if rank == self.communicator.rank() {

@@ -1,7 +1,7 @@
 //! The members of a communicator on this process's node.
 
 use crate::netmod::Netmod;
-use crate::rankmap::Process;
+use crate::rankmap::{Detector, Model, Process, RankMap};
 use crate::rma::{Communicator, Error};
 use crate::shm::segment::{Place, Shared};
 
@@ -10,11 +10,18 @@ pub(super) struct OnNode {
     pub(super) ranks: Vec<u32>,
     /// The communicator has no others.
     pub(super) all: bool,
+    /// All members by process number, where some are of other jobs. Nothing of the window is
+    /// shared then: `ranks` is this process alone.
+    pub(super) across_jobs: Option<RankMap>,
 }
 
 impl OnNode {
     pub(super) fn of<N: Netmod>(communicator: &Communicator<N>) -> Result<OnNode, Error> {
         let (device, map) = (communicator.device(), communicator.map());
+        let across_jobs = across_jobs(communicator)?;
+        if across_jobs.is_some() {
+            return Ok(OnNode { ranks: vec![communicator.rank()], all: false, across_jobs });
+        }
         let mut ranks = Vec::new();
         // By the shorter way: the ranks of the node's processes, where they are known by a
         // formula, or the nodes of all ranks.
@@ -31,7 +38,7 @@ impl OnNode {
             }
         }
         let all = ranks.len() == map.len() as usize;
-        Ok(OnNode { ranks, all })
+        Ok(OnNode { ranks, all, across_jobs })
     }
 
     /// A memory file for all of them, if that is for this process to make: the first.
@@ -74,4 +81,27 @@ impl OnNode {
     ) -> Result<Vec<u32>, Error> {
         self.ranks.iter().map(|&rank| communicator.world_rank(rank)).collect()
     }
+}
+
+/// All members by process number, where some are of other jobs.
+fn across_jobs<N: Netmod>(communicator: &Communicator<N>) -> Result<Option<RankMap>, Error> {
+    let (device, map) = (communicator.device(), communicator.map());
+    let (size, others) = (device.boot().size(), device.boot().universe());
+    let is_other = |rank| Ok::<_, Error>(communicator.world_rank(rank)? >= size);
+    let line = matches!(map.model(), Model::Direct | Model::Offset | Model::Stride);
+    if others == size || map.is_empty() {
+        return Ok(None);
+    }
+    // The ends of a line say all.
+    if line && map.pg() == Some(0) && !is_other(0)? && !is_other(map.len() - 1)? {
+        return Ok(None);
+    }
+    let mut detector = Detector::new();
+    let mut any = false;
+    for process in map.iter() {
+        let peer = device.world_rank(process)?;
+        any |= peer >= size;
+        detector.push(peer);
+    }
+    Ok(if any { Some(detector.finish()?) } else { None })
 }

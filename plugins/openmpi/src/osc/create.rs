@@ -8,12 +8,10 @@ use crate::comm::group_map;
 use crate::ffi;
 use crate::log::{guarded, print};
 use crate::state::State;
-use rankway::boot::Boot;
 use rankway::netmod::Netmod;
 use rankway::rma::{Allgather, Communicator, Error, Window, register_operator};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The arguments of a window that is being made.
 #[derive(Clone, Copy)]
@@ -30,13 +28,10 @@ pub(super) struct WindowArguments {
 #[repr(C)]
 struct MemberInfo {
     size: u64,
-    unit: u32,
-    /// The first member's, with its rank: a number no other window has.
-    number: u32,
+    unit: u64,
+    /// The window's, of the first member.
+    id: u64,
 }
-
-/// Windows this process was the first member of.
-static WINDOWS_MADE: AtomicU32 = AtomicU32::new(0);
 
 /// Checks that a window over this communicator can be made here.
 ///
@@ -52,10 +47,6 @@ pub(super) unsafe fn check_supported<N: Netmod>(
 ) -> Result<(), String> {
     // SAFETY: [MPI].
     let map = unsafe { group_map(state, (*comm).c_local_group)? }.map;
-    let size = state.boot().size();
-    if let Some(rank) = map.iter().position(|member| member.lpid >= size) {
-        return Err(format!("rank {rank} is of another job, whose memory this one does not reach"));
-    }
     if flavor != ffi::MPI_WIN_FLAVOR_SHARED as c_int {
         return Ok(());
     }
@@ -114,11 +105,10 @@ unsafe fn make_on<N: Netmod>(
     let dynamic = arguments.flavor == ffi::MPI_WIN_FLAVOR_DYNAMIC as c_int;
     // SAFETY: [MPI].
     let (rank, members) = unsafe { ((*comm).c_my_rank, (*(*comm).c_local_group).grp_proc_count) };
-    let number = if rank == 0 { WINDOWS_MADE.fetch_add(1, Ordering::Relaxed) } else { 0 };
     let mine = MemberInfo {
         size: if dynamic { u64::MAX } else { arguments.size as u64 },
-        unit: if dynamic { 1 } else { arguments.unit as u32 },
-        number,
+        unit: if dynamic { 1 } else { arguments.unit as u64 },
+        id: if rank == 0 { rankway_plugin::next_window_id(state.boot()) } else { 0 },
     };
     // SAFETY: a live communicator with its collectives.
     let infos = unsafe { allgather(comm, &[mine], members as usize)? };
@@ -128,8 +118,7 @@ unsafe fn make_on<N: Netmod>(
         ffi::OMPI_ERR_NOT_SUPPORTED
     })?;
     let map = group.map;
-    let first = map.get(0).map_or(0, |process| process.lpid);
-    let id = u64::from(first) << 32 | u64::from(infos.first().map_or(0, |t| t.number));
+    let id = infos.first().map_or(0, |info| info.id);
     // SAFETY: Open MPI's info, or null.
     let noncontiguous = unsafe { flag(arguments.info, c"alloc_shared_noncontig") };
     let window = state.enter_waiting(|inner| -> Result<Window<N>, Error> {
@@ -161,7 +150,7 @@ unsafe fn make_on<N: Netmod>(
         // SAFETY: Open MPI's place for the address.
         unsafe { *arguments.base = if none { std::ptr::null_mut() } else { start.cast() } };
     }
-    let (sizes, units) = infos.iter().map(|t| (t.size, t.unit)).unzip();
+    let (sizes, units) = infos.iter().map(|t| (t.size, t.unit as u32)).unzip();
     let module =
         state.enter(|_| Module::new(functions, state, threads, window, comm, sizes, units));
     let module = Box::into_raw(Box::new(module));

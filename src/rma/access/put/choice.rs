@@ -22,7 +22,7 @@ impl<N: Netmod> PutVtable<N> {
             (WindowKind::Near, MLUT) => (path::INDEXED, Self::near::<MLUT>()),
             (WindowKind::Near, _) => (path::INDEXED, Self::near::<OTHER>()),
             (WindowKind::Uneven, _) => (path::GENERAL, Self::general()),
-            (WindowKind::Dynamic, _) => (path::DYNAMIC, Self::general()),
+            (WindowKind::Packets, _) => (path::PACKETS, Self::general()),
         }
     }
 
