@@ -4,7 +4,7 @@
 # is tried on a fresh machine is the same.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-scripts=(ci/deps ci/*/*.sh ci/mpi/suite/*.sh ci/guest/{fetch,mpi,run,test} plugins/openmpi/tests/run plugins/mpich/tests/run .ci/run)
+scripts=(ci/deps ci/*/*.sh ci/mpi/suite/*.sh ci/guest/{fetch,mpi,run,test} hwtests/*.sh plugins/openmpi/tests/run plugins/mpich/tests/run .ci/run)
 # Of busybox's shell, in the guest.
 sh -n ci/guest/init
 for script in "${scripts[@]}"; do bash -n "$script"; done

@@ -143,10 +143,15 @@ fn report(args: &Args) -> Result<Option<Report>, String> {
     let bar = progress(args);
     if launched {
         let boot = boot::connect().map_err(|e| e.to_string())?;
-        let report = measure(&boot, &plans[0], &mut |step| advance(&bar, step))?;
+        // (A job meets once, over one network.)
+        let same: Vec<Plan> = plans.iter().filter(|p| p.name == plans[0].name).cloned().collect();
+        if !args.network.is_empty() && same.len() < plans.len() {
+            return Err("under a launcher one --network is measured at a time".into());
+        }
+        let measured = measure(&boot, &same, &mut |step| advance(&bar, step))?;
         boot.finalize().map_err(|e| e.to_string())?;
-        match report {
-            Some(report) => reports.push(report),
+        match measured {
+            Some(measured) => reports.extend(measured),
             None => return Ok(None),
         }
     } else {
@@ -212,35 +217,41 @@ fn progress(args: &Args) -> ProgressBar {
 fn fork(args: &Args, plan: &Plan, bar: &ProgressBar) -> Result<NetworkReport, String> {
     let mut options = local::Options::new(args.processes);
     options.pin = !args.no_pin;
-    let body = |boot, step: &mut dyn FnMut(Step)| measure(&boot, plan, step);
+    let plans = std::slice::from_ref(plan);
+    let body = |boot, step: &mut dyn FnMut(Step)| {
+        let measured = measure(&boot, plans, step)?;
+        Ok(measured.and_then(|mut measured| measured.pop()))
+    };
     crate::forked::answer(&plan.name, &options, body, |step| advance(bar, step))
 }
 
-/// One process's part; rank 0 measures and reports.
+/// One process's part of plans for one network; rank 0 measures and reports.
 fn measure(
     boot: &Arc<dyn Boot>,
-    plan: &Plan,
+    plans: &[Plan],
     step: &mut dyn FnMut(Step),
-) -> Result<Option<NetworkReport>, String> {
-    compared!(&*plan.netmod, N => measure_on::<N>(boot, plan, step))
-        .ok_or_else(|| no_loops(&plan.netmod))?
+) -> Result<Option<Vec<NetworkReport>>, String> {
+    let netmod = &*plans[0].netmod;
+    compared!(netmod, N => measure_on::<N>(boot, plans, step)).ok_or_else(|| no_loops(netmod))?
 }
 
 fn measure_on<N: Measured>(
     boot: &Arc<dyn Boot>,
-    plan: &Plan,
+    plans: &[Plan],
     step: &mut dyn FnMut(Step),
-) -> Result<Option<NetworkReport>, String> {
+) -> Result<Option<Vec<NetworkReport>>, String> {
+    let plan = &plans[0];
     let (rank, size) = (boot.rank(), boot.size());
     let targets: Vec<u32> = if size == 1 { vec![0] } else { (1..size).collect() };
-    let bytes = loops::window_bytes(plan);
+    let bytes = plans.iter().map(loops::window_bytes).max().unwrap_or(0);
     let mut fixture =
         Fixture::<N>::new(Arc::clone(boot), &plan.network, plan.ranks, bytes, &targets)?;
     let report = if rank == 0 {
-        let report = loops::measure(&fixture, plan, step);
+        let reports: Result<Vec<_>, _> =
+            plans.iter().map(|plan| loops::measure(&fixture, plan, step)).collect();
         // Let the others go, whatever came of it.
         let released = loops::release(&fixture, &targets);
-        Some(report.and_then(|report| released.map(|()| report))?)
+        Some(reports.and_then(|reports| released.map(|()| reports))?)
     } else {
         loops::serve(&fixture, plan)?;
         None

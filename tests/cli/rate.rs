@@ -62,3 +62,24 @@ fn mixed_alone_is_refused_where_loops_flush() {
     let said = rate(&["--network", "mapped", "--models", "mixed"]);
     assert_eq!(array(&array(&said, "networks")[0], "rows").len(), 1);
 }
+
+/// Sizes and windows of one network in one job: a job meets once.
+#[test]
+fn a_launcher_s_job_measures_all_of_one_network() {
+    let launched = |args: &[&str]| {
+        let rate = command::command("rate", &[&SHORT, args].concat());
+        let mut launcher = std::process::Command::new("mpiexec.hydra");
+        launcher.args(["-n", "2"]).arg(rate.get_program()).args(rate.get_args()).output()
+    };
+    let sizes = ["--size", "8,64", "--window", "4,8", "--models", "direct", "--csv"];
+    let Ok(out) = launched(&[&["--network", "shm"], &sizes[..]].concat()) else {
+        return eprintln!("skipped: there is no mpiexec.hydra (Debian: mpich)");
+    };
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    let rows: Vec<_> = said.lines().skip(1).map(|row| row.split(",direct").next()).collect();
+    let each = ["shm,8,4", "shm,8,8", "shm,64,4", "shm,64,8"];
+    assert_eq!(rows, each.map(Some), "{out:?}");
+    let out = launched(&[&["--network", "shm,tcp"], &sizes[..]].concat()).expect("is there");
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(!out.status.success() && said.contains("one --network"), "{said}");
+}

@@ -25,10 +25,6 @@ pub(super) fn window_bytes(plan: &Plan) -> usize {
     CELLS as usize * cell_bytes(plan) + 8
 }
 
-fn farewell(plan: &Plan) -> usize {
-    window_bytes(plan) - 8
-}
-
 /// Returns true if the loops flush after every `window` puts, since the provider
 /// holds a limited number of them. UCX queues by itself, and its own loop
 /// flushes once.
@@ -397,6 +393,7 @@ pub(super) fn release<N: Netmod>(fixture: &Fixture<N>, targets: &[u32]) -> Resul
 pub(super) fn serve<N: Netmod>(fixture: &Fixture<N>, plan: &Plan) -> Result<(), String> {
     let device = fixture.context.device();
     device.watch(0).map_err(|e| e.to_string())?;
+    let (_, bytes) = fixture.window.local().map_err(|e| e.to_string())?;
     // Nothing arrives over the network that moves nothing; `free` waits.
     for round in 0_u32.. {
         let left = || device.is_dead(0) || device.has_left(0).unwrap_or(false);
@@ -404,7 +401,7 @@ pub(super) fn serve<N: Netmod>(fixture: &Fixture<N>, plan: &Plan) -> Result<(), 
             break;
         }
         let mut word = [0; 8];
-        fixture.window.read_local(farewell(plan), &mut word).map_err(|e| e.to_string())?;
+        fixture.window.read_local(bytes - 8, &mut word).map_err(|e| e.to_string())?;
         if word != [0; 8] {
             break;
         }
