@@ -116,6 +116,7 @@ mod dl;
 #[cfg(all(fuzzing, feature = "device"))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod kept;
 #[cfg(feature = "device")]
 pub mod msg;
 #[cfg(feature = "device")]

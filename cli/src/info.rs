@@ -1,14 +1,17 @@
 //! `rankway info`: what this machine has for Rankway, what would be chosen,
 //! and what is missing.
 
+mod costs;
 mod launchers;
 mod machine;
 mod memory;
 mod report;
 
+use self::costs::ProviderCosts;
 use self::launchers::Launcher;
 use self::machine::Machine;
 use self::memory::Memory;
+use indicatif::ProgressBar;
 use rankway::netmod::NetError;
 use rankway::netmod::node;
 use rankway::netmod::ofi::{self, Provider, Request};
@@ -40,6 +43,7 @@ hardware_counters_error}; \
 memory {first_cache_bytes, last_cache_bytes, caches_from, tlb_pages, tlb_from, page_bytes, \
 costs_ns {run, byte, next_line, line, line_apart, line_asked, line_past, page}, costs_from, kept, \
 kept_error}; \
+costs [{provider, call_ns, origin_entry_ns, target_entry_ns, byte_ns, from, kept, error}]; \
 missing [{what, needed, why, debian, pypi, try}]. What is absent or unlimited is null.";
 
 /// What this machine has: libraries, providers, launchers, and what is missing
@@ -50,7 +54,8 @@ pub(crate) struct Args {
     #[arg(long)]
     strict: bool,
 
-    /// Measures the TLB and what memory costs anew, and keeps that for this host
+    /// Measures the TLB, what memory costs, and what operations cost over each provider, and
+    /// keeps that for this host
     #[arg(long)]
     calibrate: bool,
 
@@ -78,6 +83,8 @@ struct Info {
     launchers: Vec<Launcher>,
     machine: Machine,
     memory: Memory,
+    /// What operations cost, by provider.
+    costs: Vec<ProviderCosts>,
     missing: Vec<Missing>,
 }
 
@@ -182,7 +189,9 @@ const ENVIRONMENT: [&str; 11] = [
 ];
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
-    let info = Info::gather(args.calibrate);
+    let bar = if args.json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+    let info = Info::gather(args.calibrate.then_some(&bar));
+    bar.finish_and_clear();
     let mut out = Vec::new();
     if args.json {
         serde_json::to_writer_pretty(&mut out, &info).map_err(|e| e.to_string())?;
@@ -195,12 +204,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
 }
 
 impl Info {
-    fn gather(calibrate: bool) -> Info {
+    /// What can be measured is measured anew where there is a bar to show it.
+    fn gather(measured: Option<&ProgressBar>) -> Info {
         // The machine first: single-stepping forks, which is cheap before the
         // libraries are there.
         let machine = Machine::look();
         let libfabric = Library::of(ofi::library());
         let providers = ofi::describe().unwrap_or_default();
+        let reliable = providers.iter().filter(|p| p.rma && !p.only_by_name);
+        let names: Vec<&str> = reliable.map(|p| p.name.as_str()).collect();
+        // Forks, too, and before UCX starts threads.
+        let ucx = Library::of(ucx::library());
+        let costs = costs::look(&names, ucx.found, measured);
         let mut info = Info {
             command: "info",
             version: env!("CARGO_PKG_VERSION"),
@@ -209,7 +224,7 @@ impl Info {
                 .into_iter()
                 .filter_map(|name| Some((name, std::env::var(name).ok()?)))
                 .collect(),
-            ucx: Library::of(ucx::library()),
+            ucx,
             ucx_transports: ucx::transports().unwrap_or_default(),
             pmix: Library::of(rankway::boot::pmix::found().map(|(path, line)| {
                 // The rest of the line names the standard and the build.
@@ -221,7 +236,8 @@ impl Info {
             launchers: launchers::find(),
             libfabric,
             machine,
-            memory: Memory::look(calibrate),
+            memory: Memory::look(measured.is_some()),
+            costs,
             missing: Vec::new(),
         };
         info.missing = info.missing();

@@ -6,10 +6,24 @@
 //! measured unless [`Machine::calibrate`] is called.
 
 mod calibrate;
-mod kept;
 mod processor;
 
+use crate::kept;
 use std::sync::OnceLock;
+
+/// What measurements of machines are called, and what is kept of them.
+const KIND: &str = "machine";
+const KEPT: [&str; 9] = [
+    "tlb_pages",
+    "run",
+    "byte",
+    "next_line",
+    "line",
+    "line_apart",
+    "line_asked",
+    "line_past",
+    "page",
+];
 
 /// Where a figure is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,21 +128,6 @@ impl Costs {
             ("page", self.page),
         ]
     }
-
-    /// The cost of this name.
-    fn of(&mut self, name: &str) -> Option<&mut f64> {
-        Some(match name {
-            "run" => &mut self.run,
-            "byte" => &mut self.byte,
-            "next_line" => &mut self.next_line,
-            "line" => &mut self.line,
-            "line_apart" => &mut self.line_apart,
-            "line_asked" => &mut self.line_asked,
-            "line_past" => &mut self.line_past,
-            "page" => &mut self.page,
-            _ => return None,
-        })
-    }
 }
 
 impl Machine {
@@ -191,10 +190,10 @@ impl Machine {
     /// What was told, and what was measured and kept.
     fn read() -> Machine {
         let told = Machine::told();
-        match kept::read(&processor::name()) {
-            Some((pages, costs)) => told.measured(pages, costs),
-            None => told,
-        }
+        let Some(all) = kept::read(KIND, &processor::name(), KEPT) else { return told };
+        let [pages, run, byte, next_line, line, line_apart, line_asked, line_past, page] = all;
+        let costs = Costs { run, byte, next_line, line, line_apart, line_asked, line_past, page };
+        if pages < 16.0 { told } else { told.measured(pages as usize, costs) }
     }
 
     fn measured(mut self, pages: usize, costs: Costs) -> Machine {
@@ -222,7 +221,9 @@ impl Machine {
     /// # Errors
     /// Neither variable is set, or the file cannot be written.
     pub fn keep(&self) -> std::io::Result<std::path::PathBuf> {
-        kept::write(&processor::name(), self.tlb_pages, &self.costs)
+        let pages = std::iter::once(("tlb_pages", self.tlb_pages as f64));
+        let all: Vec<_> = pages.chain(self.costs.named()).collect();
+        kept::write(KIND, &processor::name(), &all)
     }
 }
 
@@ -248,4 +249,14 @@ fn bytes(text: &str) -> Option<usize> {
         _ => return None,
     };
     number.parse::<usize>().ok()?.checked_shl(shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_are_kept_by_their_names() {
+        assert_eq!(KEPT[1..], Costs::ASSUMED.named().map(|(name, _)| name));
+    }
 }

@@ -2,6 +2,7 @@
 
 #[cfg(doc)]
 use super::Netmod;
+use crate::kept;
 
 /// What a provider can do, as far as the layers above must know.
 #[derive(Clone, Debug)]
@@ -69,7 +70,42 @@ impl Costs {
     /// Those of a provider of which nothing is known.
     pub const ASSUMED: Costs =
         Costs { call: 2000.0, origin_entry: 300.0, target_entry: 300.0, entries: 1, byte: 0.30 };
+
+    /// What is kept of them.
+    const KEPT: [&str; 4] = ["call", "origin_entry", "target_entry", "byte"];
+
+    /// Those that were measured of a provider on this host and kept, for `entries` that are
+    /// the provider's; `assumed` where there are none.
+    pub(super) fn kept_or(provider: &str, assumed: Costs) -> Costs {
+        match kept::read(KIND, provider, Costs::KEPT) {
+            Some([call, origin_entry, target_entry, byte]) => {
+                Costs { call, origin_entry, target_entry, byte, ..assumed }
+            }
+            None => assumed,
+        }
+    }
+
+    /// Returns true if those of a provider were measured on this host and kept.
+    #[must_use]
+    pub fn is_kept(provider: &str) -> bool {
+        kept::read(KIND, provider, Costs::KEPT).is_some()
+    }
+
+    /// Keeps them as measured of a provider on this host, for the same user: in `rankway`
+    /// under `XDG_CACHE_HOME`, else `HOME/.cache`. Who opens it from now on goes by them.
+    /// Returns the file.
+    ///
+    /// # Errors
+    /// Neither variable is set, or the file cannot be written.
+    pub fn keep(&self, provider: &str) -> std::io::Result<std::path::PathBuf> {
+        let values = [self.call, self.origin_entry, self.target_entry, self.byte];
+        let all: Vec<_> = Costs::KEPT.into_iter().zip(values).collect();
+        kept::write(KIND, provider, &all)
+    }
 }
+
+/// What measurements of providers are called.
+const KIND: &str = "provider";
 
 impl Caps {
     /// Those of a provider called `provider` that can do nothing yet.

@@ -82,14 +82,16 @@ macro_rules! choices {
         }
 
         /// What operations cost over the provider of this name, opened or not
-        /// ([`Netmod::costs`]); [`Costs::ASSUMED`] of one that no netmod knows.
+        /// ([`Netmod::costs`]); [`Costs::ASSUMED`] of one that no netmod knows. What was
+        /// measured on this host and kept ([`Costs::keep`]) comes first.
         #[must_use]
         pub fn costs(provider: &str) -> Costs {
             let all: &[fn(&str) -> Option<Costs>] = &[$(
                 #[cfg(feature = $feature)]
                 <super::$module::$netmod as Netmod>::costs
             ),*];
-            all.iter().find_map(|costs| costs(provider)).unwrap_or(Costs::ASSUMED)
+            let known = all.iter().find_map(|costs| costs(provider)).unwrap_or(Costs::ASSUMED);
+            Costs::kept_or(provider, known)
         }
     };
 }

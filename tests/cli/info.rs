@@ -88,6 +88,7 @@ fn everything_has_its_key() {
         "launchers",
         "machine",
         "memory",
+        "costs",
         "missing",
     ] {
         assert!(!info[key].is_null(), "{key} is missing");
@@ -117,7 +118,27 @@ fn a_calibration_is_kept() {
     assert_eq!(second["tlb_pages"], first["tlb_pages"]);
     std::fs::write(&file, "nonsense").expect("written");
     assert_eq!(look(&["--json"])["kept"], file.as_str());
-    assert_eq!(look(&["--json", "--calibrate"])["kept"], file.as_str());
+    // What operations cost over a provider, only when it is asked for.
+    let costs = |args: &[&str]| json_of(info(args).env("XDG_CACHE_HOME", home))["costs"].clone();
+    let of = |costs: &Value, name: &str| {
+        let all = costs.as_array().expect("a list");
+        let one = all.iter().find(|one| one["provider"] == name);
+        one.unwrap_or_else(|| panic!("no {name} in {costs}")).clone()
+    };
+    let node = of(&costs(&["--json"]), "node");
+    assert!(node["from"] == "assumed" && node["kept"].is_null() && node["error"].is_null());
+    let again = json_of(info(&["--json", "--calibrate"]).env("XDG_CACHE_HOME", home));
+    assert_eq!(again["memory"]["kept"], file.as_str());
+    let measured = of(&again["costs"], "node");
+    assert!(measured["from"] == "measured" && measured["kept"].is_string(), "{measured}");
+    let later = of(&costs(&["--json"]), "node");
+    assert!(later["from"] == "measured" && later["kept"].is_null(), "{later}");
+    for cost in ["call_ns", "origin_entry_ns", "target_entry_ns", "byte_ns"] {
+        let ns = later[cost].as_f64().expect("a number");
+        assert!((ns - measured[cost].as_f64().expect("a number")).abs() < 1e-3, "{later}");
+    }
+    let call = measured["call_ns"].as_f64().expect("a number");
+    assert!((10.0..1e6).contains(&call), "{measured}");
     std::fs::remove_dir_all(&cache).expect("removed");
     // A place that cannot be: it is measured and said.
     let nowhere = json_of(info(&["--json"]).env("XDG_CACHE_HOME", "/proc/nowhere"));

@@ -79,6 +79,10 @@ fn whole(info: &Info, width: usize, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "#\n# This machine")?;
     machine(info, width, out)?;
 
+    writeln!(out, "#\n# What operations cost, by which noncontiguous data travels")?;
+    let costs: Vec<[String; 2]> = info.costs.iter().map(super::ProviderCosts::row).collect();
+    columns(&[], &costs, width, out)?;
+
     writeln!(out, "#")?;
     if info.missing.is_empty() {
         return writeln!(out, "# Nothing is missing.");

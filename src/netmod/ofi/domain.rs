@@ -116,7 +116,7 @@ impl Domain {
             key_size: dom.mr_key_size,
             costs: Costs {
                 entries: iov_limit as u64,
-                ..Self::costs(&provider).unwrap_or(Costs::ASSUMED)
+                ..Costs::kept_or(&provider, Self::costs(&provider).unwrap_or(Costs::ASSUMED))
             },
             ..Caps::none(provider)
         };
