@@ -76,23 +76,20 @@ static void epoch(MPI_Win win, MPI_Group all, int kind, int differing, int len, 
         }
         MPI_Win_unlock_all(win);
     }
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(world);
 }
 
 int main(int argc, char **argv)
 {
-    int level, lost = 0, round = 0;
-    MPI_Init_thread(&argc, &argv, LEVEL, &level);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    CHECK(level >= LEVEL);
+    int lost = 0, round = 0;
+    start_threads(&argc, &argv, LEVEL);
     CHECK(size <= 4);
     MPI_Group all;
-    MPI_Comm_group(MPI_COMM_WORLD, &all);
+    MPI_Comm_group(world, &all);
     for (int differing = 0; differing < 2; differing++) {
         unsigned char *base;
         MPI_Win win;
-        MPI_Win_allocate_shared(PART, UNIT(rank), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
+        MPI_Win_allocate_shared(PART, UNIT(rank), MPI_INFO_NULL, world, &base, &win);
         for (int kind = 0; kind < EPOCHS; kind++) {
             for (int l = 0; l < LENGTHS; l++, round++) {
                 epoch(win, all, kind, differing, lengths[l], round);
@@ -104,7 +101,7 @@ int main(int argc, char **argv)
                         lost++;
                     }
                 }
-                MPI_Barrier(MPI_COMM_WORLD);
+                MPI_Barrier(world);
             }
         }
         MPI_Win_free(&win);

@@ -47,11 +47,7 @@ static void *work(void *argument)
 
 int main(int argc, char **argv)
 {
-    int provided;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    CHECK(provided == MPI_THREAD_MULTIPLE);
+    start_threads(&argc, &argv, MPI_THREAD_MULTIPLE);
     CHECK(size % 2 == 0, "an even number of ranks");
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
