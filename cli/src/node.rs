@@ -1,6 +1,6 @@
 //! `rankway node`: windows over a program's own memory, between processes of a node.
 
-use crate::output::{self, Table};
+use crate::output::{self, Table, text};
 use indicatif::ProgressBar;
 use rankway::av::Transport;
 use rankway::boot::{Boot, local};
@@ -145,10 +145,6 @@ impl Report {
         }
         table.print(out)
     }
-}
-
-fn text(e: impl std::fmt::Display) -> String {
-    e.to_string()
 }
 
 /// One process's part; rank 0 reports.

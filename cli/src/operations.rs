@@ -4,7 +4,7 @@ mod rival;
 
 use crate::arguments;
 use crate::compared::compared;
-use crate::output::{self, Table};
+use crate::output::{self, Table, text};
 use indicatif::ProgressBar;
 use rankway::av::Transport;
 use rankway::boot::{Boot, local};
@@ -167,10 +167,6 @@ struct Figure<'a> {
 }
 
 type Loop<'a> = Box<dyn Fn(usize) -> Result<(), String> + 'a>;
-
-fn text(e: impl std::fmt::Display) -> String {
-    e.to_string()
-}
 
 /// One process's part; rank 0 reports.
 fn measure<N: Rival>(

@@ -328,6 +328,11 @@ pub(crate) fn bytes(value: u64) -> String {
     format!("{text} {}", UNITS[unit])
 }
 
+/// An error as text, for `?` where answers are errors in words.
+pub(crate) fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -190,10 +190,10 @@ impl Machine {
     /// What was told, and what was measured and kept.
     fn read() -> Machine {
         let told = Machine::told();
-        let Some(all) = kept::read(KIND, &processor::name(), KEPT) else { return told };
-        let [pages, run, byte, next_line, line, line_apart, line_asked, line_past, page] = all;
-        let costs = Costs { run, byte, next_line, line, line_apart, line_asked, line_past, page };
-        if pages < 16.0 { told } else { told.measured(pages as usize, costs) }
+        match kept::read(KIND, &processor::name(), KEPT).and_then(of_kept) {
+            Some((pages, costs)) => told.measured(pages, costs),
+            None => told,
+        }
     }
 
     fn measured(mut self, pages: usize, costs: Costs) -> Machine {
@@ -227,6 +227,13 @@ impl Machine {
     }
 }
 
+/// Pages of the TLB and costs, of what was kept in the order of [`KEPT`].
+fn of_kept(all: [f64; 9]) -> Option<(usize, Costs)> {
+    let [pages, run, byte, next_line, line, line_apart, line_asked, line_past, page] = all;
+    let costs = Costs { run, byte, next_line, line, line_apart, line_asked, line_past, page };
+    (pages >= 16.0 && pages.fract() == 0.0).then_some((pages as usize, costs))
+}
+
 /// Bytes of a page: the sixth entry of the auxiliary vector.
 fn page() -> usize {
     const PAGE: usize = 6;
@@ -258,5 +265,12 @@ mod tests {
     #[test]
     fn costs_are_kept_by_their_names() {
         assert_eq!(KEPT[1..], Costs::ASSUMED.named().map(|(name, _)| name));
+        let all = std::array::from_fn(|at| if at == 0 { 2048.0 } else { at as f64 });
+        let (pages, costs) = of_kept(all).expect("a machine");
+        assert_eq!(pages, 2048);
+        assert_eq!(costs.named().map(|(_, ns)| ns)[..], all[1..]);
+        for wrong in [0.0, 15.0, 2048.5] {
+            assert_eq!(of_kept([wrong, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]), None, "{wrong}");
+        }
     }
 }

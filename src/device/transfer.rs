@@ -53,7 +53,7 @@ pub enum Medium {
     Mapped,
     /// The system's copies between two processes of a node.
     Node,
-    /// A provider with these costs: its [`Caps::costs`](crate::netmod::Caps::costs),
+    /// A provider with these costs: its [`Netmod::operation_costs`](crate::netmod::Netmod::operation_costs),
     /// or [`netmod::costs`](crate::netmod::costs) of one that is not opened.
     Provider(Costs),
 }

@@ -3,6 +3,7 @@
 #[cfg(doc)]
 use super::Netmod;
 use crate::kept;
+use std::sync::OnceLock;
 
 /// What a provider can do, as far as the layers above must know.
 #[derive(Clone, Debug)]
@@ -46,8 +47,8 @@ pub struct Caps {
     /// It reaches peers on the node through queues in shared memory that the
     /// death of one of them may stop.
     pub node_queues: bool,
-    /// What its operations cost.
-    pub costs: Costs,
+    /// What its operations cost, once somebody asked: [`Netmod::operation_costs`].
+    pub costs: OnceLock<Box<Costs>>,
 }
 
 /// What moving noncontiguous data costs, ns on one machine: a choice between
@@ -127,7 +128,7 @@ impl Caps {
             delivers: false,
             cpu_atomics: false,
             node_queues: false,
-            costs: Costs::ASSUMED,
+            costs: OnceLock::new(),
         }
     }
 }

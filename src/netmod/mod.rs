@@ -186,6 +186,19 @@ pub trait Netmod: Send + Sync + Sized + 'static {
         None
     }
 
+    /// What operations cost over the provider that is open: as measured on this host and
+    /// kept ([`Costs::keep`]), else as [`costs`](Netmod::costs) has it. Looked for when it
+    /// is first asked for: who moves no noncontiguous data reads no file.
+    fn operation_costs(&self) -> Costs {
+        let caps = self.caps();
+        let look = || {
+            let known = Self::costs(&caps.provider).unwrap_or(Costs::ASSUMED);
+            let entries = caps.iov_limit.max(1) as u64;
+            Box::new(Costs::kept_or(&caps.provider, Costs { entries, ..known }))
+        };
+        **caps.costs.get_or_init(look)
+    }
+
     /// Returns true if the processes of a node are reached by the module for the node
     /// where they agree upon that: not where providers were named. Asked only
     /// [`WITH_NODE`](Netmod::WITH_NODE).

@@ -123,7 +123,7 @@ impl<N: Library> Netmod for WithNode<N> {
     }
 
     fn costs(provider: &str) -> Option<Costs> {
-        N::costs(provider)
+        N::costs(provider).or_else(|| Node::costs(provider))
     }
 
     fn takes_node(params: &OpenParams) -> bool {
@@ -374,5 +374,18 @@ impl<N: Library> Netmod for WithNode<N> {
 
     fn explain(&self, call: &'static str, code: isize) -> NetError {
         either!(self, netmod => Netmod::explain(&**netmod, call, code))
+    }
+}
+
+#[cfg(all(test, feature = "ofi"))]
+mod tests {
+    use super::*;
+    use crate::netmod::ofi::Ofi;
+
+    #[test]
+    fn the_costs_of_both_are_known() {
+        assert!(Node::costs(node::NAME).is_some());
+        assert_eq!(Ofi::costs(node::NAME), Node::costs(node::NAME));
+        assert!(Ofi::costs("shm").is_some());
     }
 }

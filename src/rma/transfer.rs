@@ -101,7 +101,7 @@ impl<N: Netmod> Access<N> {
         match self.target(rank, 0)? {
             Target::Mapped(_) => Ok(explain(origin, target, Medium::Mapped)),
             Target::Provider(remote) => {
-                let costs = self.endpoint(&remote)?.0.caps().costs;
+                let costs = self.endpoint(&remote)?.0.operation_costs();
                 let told = explain(origin, target, Medium::Provider(costs));
                 Ok(Explanation { method: self.method(&remote, origin, target)?, ..told })
             }
@@ -113,7 +113,7 @@ impl<N: Netmod> Access<N> {
     fn costs(&self) -> Costs {
         let transports = [crate::av::Transport::Network, crate::av::Transport::Local];
         let mut open = transports.into_iter().filter_map(|t| self.context().endpoint(t));
-        open.next().map_or(Costs::ASSUMED, |(netmod, _)| netmod.caps().costs)
+        open.next().map_or(Costs::ASSUMED, |(netmod, _)| netmod.operation_costs())
     }
 
     /// The byte of the target's memory that `disp` names.
@@ -205,11 +205,11 @@ impl<N: Netmod> Access<N> {
         if here.blocks() == 1 && there.blocks() == 1 {
             return Ok(Method::Blocks);
         }
-        let caps = self.endpoint(remote)?.0.caps();
+        let costs = self.endpoint(remote)?.0.operation_costs();
         let packs = there.blocks() == 1 || self.request_limit(remote.peer).is_ok();
         let methods = [Method::Blocks, Method::Iov, Method::Pack];
         let methods = if packs { &methods[..] } else { &methods[..2] };
-        Ok(Medium::Provider(caps.costs).choose(Shape::of(here, there), methods))
+        Ok(Medium::Provider(costs).choose(Shape::of(here, there), methods))
     }
 
     /// Returns true if a put of so many bytes is one packet through a queue of the node:

@@ -1,6 +1,7 @@
 //! What operations cost over each provider, by which noncontiguous data travels:
 //! measured between two forked processes of this machine, and kept for it.
 
+use crate::output::text;
 use indicatif::ProgressBar;
 use rankway::boot::{Boot, local};
 use rankway::datatype::{Basic, Layout};
@@ -86,10 +87,6 @@ impl ProviderCosts {
     }
 }
 
-fn text(e: impl std::fmt::Display) -> String {
-    e.to_string()
-}
-
 /// Bytes of the window, the blocks of a transfer and the bytes of a block: more than
 /// a packet takes.
 const BYTES: usize = 4 << 20;
@@ -108,7 +105,7 @@ fn measured(provider: &str) -> Result<Costs, String> {
     let call = ((columns - flush - bytes) / BLOCKS as f64).max(1.0);
     let mut costs = Costs { call, byte, ..known };
     // (Elsewhere each block is a call.)
-    let entries = entries(provider, known);
+    let entries = known.entries as usize;
     if entries > 1 {
         let [flush, _, origin, target] = job(provider, "iov")?;
         let calls = BLOCKS.div_ceil(entries) as f64;
@@ -117,11 +114,6 @@ fn measured(provider: &str) -> Result<Costs, String> {
         (costs.origin_entry, costs.target_entry) = (entry(origin), entry(target));
     }
     Ok(costs)
-}
-
-/// How many blocks an operation takes.
-fn entries(provider: &str, known: Costs) -> usize {
-    if provider == Ucx::NAME { 1 } else { known.entries as usize }
 }
 
 /// Two processes that put over one provider, by a method.

@@ -3,7 +3,7 @@
 //! exchanged messages with one peer and after it did with all.
 
 use crate::HEAP;
-use crate::output::Table;
+use crate::output::{Table, text};
 use rankway::boot::{Boot, local};
 use rankway::device::{self, Context, Options};
 use rankway::msg::Messenger;
@@ -101,10 +101,6 @@ impl netmod::Visit for Talk {
     fn visit<N: Netmod>(self) -> Self::Output {
         device::open_over::<N>(self.0, &Options::default()).map_err(text).and_then(talk)
     }
-}
-
-fn text(e: impl std::fmt::Display) -> String {
-    e.to_string()
 }
 
 fn talk<N: Netmod>(context: Rc<Context<N>>) -> Result<Option<[Count; 4]>, String> {

@@ -8,9 +8,7 @@ use crate::host;
 use crate::log::{fatal, guarded};
 use crate::map::{LpidOf, map_of};
 use crate::state::{OpenRequest, State};
-use rankway::boot::Boot;
 use rankway::netmod::Netmod;
-use rankway::rankmap::Process;
 use rankway::rma::{Access, Allgather, Communicator, Error, Window};
 use rankway_plugin::OpenRanks;
 use std::cell::Cell;
@@ -148,8 +146,6 @@ unsafe fn made<N: Netmod>(
     let all = members.all(&[mine]).unwrap_or_else(|why| fatal(&why));
     // SAFETY: [MPI].
     let map = unsafe { map_of(size, lpid_of, comm) };
-    let is_other = |member: Process| member.lpid >= boot.size();
-    let across_jobs = boot.other_jobs.has_met() && map.iter().any(is_other);
     if [SHARED, SHARED_APART].contains(&flavor) {
         let away = shared.enter(|inner| {
             let device = inner.context.device();
@@ -179,9 +175,8 @@ unsafe fn made<N: Netmod>(
         _ => shared.enter(|_| window.local())?.0.cast(),
     };
     let alike = |one: &[Member]| (one[0].bytes, one[0].unit) == (one[1].bytes, one[1].unit);
-    // (Displacements of a dynamic window are addresses.)
-    let plain = flavor != DYNAMIC && !across_jobs;
-    let uniform = all.windows(2).all(alike) && plain;
+    // (C has no part of a put by packets.)
+    let uniform = all.windows(2).all(alike) && !window.is_by_packets();
     let units = all.iter().map(|of| of.unit as u32).collect();
     let sizes = all.iter().map(|of| of.bytes).collect();
     let mapped = |rank: u32| window.mapped(rank).ok().flatten();

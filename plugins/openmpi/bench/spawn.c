@@ -24,41 +24,42 @@ static void talk(MPI_Comm inter)
 	}
 }
 
-/* Half a round trip of so many bytes, the fastest of ten lots. */
-static double half(MPI_Comm inter, int first, int bytes, int rounds)
+/* Between a process and the one it spawned: who is the first, and by what they reach each other. */
+struct pair {
+	int first;
+	MPI_Comm inter;
+	MPI_Win win;
+};
+
+enum what { MESSAGES, PUT, GET };
+
+/* A message both ways, a put and its flush, or a get and its flush. */
+static void once(const struct pair *pair, enum what what, char *data, int bytes)
 {
-	char *data = calloc(1, bytes);
-	double best = 1e9;
-	for (int lot = 0; lot < 10; lot++) {
-		double start = MPI_Wtime();
-		for (int i = 0; i < rounds; i++) {
-			if (first)
-				MPI_Send(data, bytes, MPI_BYTE, 0, 2, inter);
-			MPI_Recv(data, bytes, MPI_BYTE, 0, 2, inter, MPI_STATUS_IGNORE);
-			if (!first)
-				MPI_Send(data, bytes, MPI_BYTE, 0, 2, inter);
-		}
-		double took = (MPI_Wtime() - start) / rounds / 2 * 1e6;
-		best = took < best ? took : best;
+	if (what == MESSAGES) {
+		if (pair->first)
+			MPI_Send(data, bytes, MPI_BYTE, 0, 2, pair->inter);
+		MPI_Recv(data, bytes, MPI_BYTE, 0, 2, pair->inter, MPI_STATUS_IGNORE);
+		if (!pair->first)
+			MPI_Send(data, bytes, MPI_BYTE, 0, 2, pair->inter);
+		return;
 	}
-	free(data);
-	return best;
+	if (what == PUT)
+		MPI_Put(data, bytes, MPI_BYTE, 1, 0, bytes, MPI_BYTE, pair->win);
+	else
+		MPI_Get(data, bytes, MPI_BYTE, 1, 0, bytes, MPI_BYTE, pair->win);
+	MPI_Win_flush(1, pair->win);
 }
 
-/* A put or get and its flush, the fastest of ten lots. */
-static double access_of(MPI_Win win, int puts, int bytes, int rounds)
+/* us of one, in the fastest of ten lots. */
+static double fastest(const struct pair *pair, enum what what, int bytes, int rounds)
 {
 	char *data = calloc(1, bytes);
 	double best = 1e9;
 	for (int lot = 0; lot < 10; lot++) {
 		double start = MPI_Wtime();
-		for (int i = 0; i < rounds; i++) {
-			if (puts)
-				MPI_Put(data, bytes, MPI_BYTE, 1, 0, bytes, MPI_BYTE, win);
-			else
-				MPI_Get(data, bytes, MPI_BYTE, 1, 0, bytes, MPI_BYTE, win);
-			MPI_Win_flush(1, win);
-		}
+		for (int i = 0; i < rounds; i++)
+			once(pair, what, data, bytes);
 		double took = (MPI_Wtime() - start) / rounds * 1e6;
 		best = took < best ? took : best;
 	}
@@ -69,18 +70,18 @@ static double access_of(MPI_Win win, int puts, int bytes, int rounds)
 static void speed(MPI_Comm inter, int first)
 {
 	const int word = 8, mib = 1 << 20;
-	double of[6] = {half(inter, first, word, 500), half(inter, first, mib, 5)};
+	struct pair pair = {first, inter, MPI_WIN_NULL};
+	double of[6] = {fastest(&pair, MESSAGES, word, 500) / 2, fastest(&pair, MESSAGES, mib, 5) / 2};
 	char *memory = calloc(1, mib);
 	MPI_Comm both;
-	MPI_Win win;
 	MPI_Intercomm_merge(inter, !first, &both);
-	MPI_Win_create(memory, mib, 1, MPI_INFO_NULL, both, &win);
-	MPI_Win_lock_all(0, win);
+	MPI_Win_create(memory, mib, 1, MPI_INFO_NULL, both, &pair.win);
+	MPI_Win_lock_all(0, pair.win);
 	for (int i = 0; first && i < 4; i++)
-		of[2 + i] = access_of(win, i < 2, i % 2 ? mib : word, i % 2 ? 5 : 500);
+		of[2 + i] = fastest(&pair, i < 2 ? PUT : GET, i % 2 ? mib : word, i % 2 ? 5 : 500);
 	MPI_Barrier(both);
-	MPI_Win_unlock_all(win);
-	MPI_Win_free(&win);
+	MPI_Win_unlock_all(pair.win);
+	MPI_Win_free(&pair.win);
 	MPI_Comm_free(&both);
 	free(memory);
 	if (first)

@@ -107,7 +107,6 @@ impl Node {
             packet_inject: LONGEST,
             max_bulk: isize::MAX as usize,
             done_at_call: INJECT,
-            costs: Costs::kept_or(NAME, COSTS),
             ..Caps::none(NAME)
         };
         allow_attaching();

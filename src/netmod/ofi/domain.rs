@@ -8,7 +8,7 @@ use super::lock_reaper::LockReaper;
 use super::select::{Info, Request, delivers, open_library, select};
 use super::shm;
 use super::stale_keys::StaleKeys;
-use crate::netmod::{Caps, Costs, NetError, Netmod, Op, Type, limits};
+use crate::netmod::{Caps, NetError, Op, Type, limits};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -114,10 +114,6 @@ impl Domain {
             virtual_addresses: mr_mode & sys::FI_MR_VIRT_ADDR != 0,
             provider_keys: mr_mode & sys::FI_MR_PROV_KEY != 0,
             key_size: dom.mr_key_size,
-            costs: Costs {
-                entries: iov_limit as u64,
-                ..Costs::kept_or(&provider, Self::costs(&provider).unwrap_or(Costs::ASSUMED))
-            },
             ..Caps::none(provider)
         };
         let inject = tx.inject_size.min(PACKET);

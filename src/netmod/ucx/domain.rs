@@ -1,11 +1,11 @@
 //! UCX started: the context and what it can do.
 
 use super::bindings as sys;
-use super::constants::{COSTS, INJECT, PACKET, PACKET_INJECT};
+use super::constants::{INJECT, PACKET, PACKET_INJECT};
 use super::ffi::{Functions, Library};
 use super::transports;
 use crate::dl;
-use crate::netmod::{Caps, Costs, NetError, Netmod, limits};
+use crate::netmod::{Caps, NetError, Netmod, limits};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -84,7 +84,6 @@ impl Ucx {
                 packet_size: PACKET,
                 packet_inject: PACKET_INJECT,
                 max_bulk: isize::MAX as usize,
-                costs: Costs::kept_or(Ucx::NAME, COSTS),
                 ..Caps::none(<Ucx as Netmod>::NAME)
             },
             wakeup: request.wakeup,

@@ -523,6 +523,11 @@ impl<N: Netmod> Access<N> {
         self.own_path == path::MAPPED && self.cold.outstanding.is_idle()
     }
 
+    /// Returns true if every operation goes as packets, which the target carries out.
+    pub fn is_by_packets(&self) -> bool {
+        self.own_path == path::PACKETS
+    }
+
     /// Returns true if every put is a store into mapped memory, found without an
     /// address-vector entry.
     pub fn is_mapped(&self) -> bool {
