@@ -67,7 +67,8 @@ impl NodeTables {
 
     /// In as many steps as a node has blocks of ranks.
     fn dealt(dealt: Dealt, size: u32) -> Result<NodeTables, MapError> {
-        let (block, nodes) = (dealt.block().min(size.max(1)), dealt.nodes());
+        let nodes = dealt.nodes();
+        let block = if nodes == 1 { size.max(1) } else { dealt.block().min(size.max(1)) };
         // Each block is the next node's, and nodes come again.
         let mut places = Detector::new();
         places.push_blockstride(0, 1, nodes, 0, size.div_ceil(block));
@@ -182,6 +183,7 @@ mod tests {
     use super::*;
     use crate::boot::gathered_by_all;
     use crate::boot::simulated::Simulated;
+    use crate::rankmap::{Process, SIZE_MAX};
 
     #[test]
     fn rules_and_lists_say_the_same() {
@@ -204,6 +206,17 @@ mod tests {
                 }
                 assert!(tables.nodes.bytes() + tables.ranks.bytes() < 400, "{tables:?}");
             }
+        }
+        // A step for each rank would take minutes.
+        for (block, nodes) in [(1, 1), (1, SIZE_MAX), (1, 1 << 20), (64, 1 << 25)] {
+            let dealt = Dealt::new(block, nodes).expect("ranks");
+            let tables = NodeTables::dealt(dealt, SIZE_MAX).expect("tables");
+            let last = [&tables.nodes, &tables.ranks].map(|map| map.get(SIZE_MAX - 1));
+            let node = (SIZE_MAX - 1) / block % nodes;
+            let blocks = (SIZE_MAX - 1) / block / nodes;
+            let rank = blocks * block + (SIZE_MAX - 1) % block;
+            let want = [node, rank].map(|lpid| Some(Process { pg: 0, lpid }));
+            assert_eq!(last, want, "{dealt:?}");
         }
         let boot = Simulated::new(1000, 3, 16).expect("a job");
         let listed = NodeTables::listed(&boot, None).expect("tables");

@@ -371,11 +371,32 @@ impl Detector {
     /// regular they cost nothing.
     pub(super) fn push_comb(&mut self, tooth: Piece, pitch: i32, count: u32) {
         let Piece { first, step, len } = tooth;
+        // Teeth of one rank, or that continue each other, are one run.
+        let run = if len == 1 { Some(pitch) } else { step.checked_mul(len as i32) };
+        if let Some(total) = len.checked_mul(count).filter(|_| run == Some(pitch)) {
+            let step = if len == 1 { pitch } else { step };
+            return self.push_piece(Piece { first, step, len: total });
+        }
         let jump = pitch.wrapping_sub(step.wrapping_mul(len as i32 - 1));
         let mut at = 0;
         while at < count {
             let lpid = first.lpid.wrapping_add((pitch as u32).wrapping_mul(at));
-            self.push_piece(Piece { first: Process { pg: first.pg, lpid }, step, len });
+            let start = Process { pg: first.pg, lpid };
+            if len == 2 {
+                // Pairs may be taken by the gaps between them.
+                self.push_piece(Piece { first: start, step, len: 1 });
+                let second = Process { lpid: lpid.wrapping_add(step as u32), ..start };
+                let left = count - at - 1;
+                if left > 0 && self.ends_pair(jump, step) {
+                    self.push_comb(Piece { first: second, step: jump, len }, pitch, left);
+                    let lpid = second.lpid.wrapping_add((pitch as u32).wrapping_mul(left));
+                    let last = Process { lpid, ..second };
+                    return self.push_piece(Piece { first: last, step, len: 1 });
+                }
+                self.push_piece(Piece { first: second, step, len: 1 });
+            } else {
+                self.push_piece(Piece { first: start, step, len });
+            }
             at += 1;
             let [tooth, turn, ..] = &mut self.levels;
             let regular = matches!(self.sink, Sink::Regular)
@@ -394,6 +415,13 @@ impl Detector {
                 at += turns;
             }
         }
+    }
+
+    /// Returns true behind a pair of ranks `step` apart, of pairs `jump` from each other.
+    fn ends_pair(&self, step: i32, jump: i32) -> bool {
+        let [pair, turn, ..] = &self.levels;
+        let pairs = (pair.s, pair.m, pair.fast, turn.s) == (step, 2, 0, jump);
+        pairs && matches!(self.sink, Sink::Regular) && self.error.is_none()
     }
 
     /// The period of everything so far and of `difference`, if it has one.

@@ -96,6 +96,25 @@ proptest! {
     }
 }
 
+/// As what members say when it is gathered from each of them on; a step for each run would
+/// take minutes.
+#[test]
+fn runs_that_repeat_from_within_one_on_cost_nothing() {
+    for len in [2_u32, 3, 5, 64] {
+        for skipped in 1..len.min(5) {
+            let mut runs = Detector::new();
+            (skipped..len).for_each(|lpid| runs.push(lpid));
+            runs.push_blockstride(0, 1, len, 0, SIZE_MAX - len);
+            let map = runs.finish().expect("in range");
+            for rank in [0, len, 1 << 30, map.len() - 1] {
+                let lpid = (rank + skipped) % len;
+                assert_eq!(map.get(rank), Some(Process { pg: 0, lpid }), "{rank} of {map:?}");
+            }
+            assert!(map.bytes() < 200, "{map:?}");
+        }
+    }
+}
+
 #[test]
 fn maps_cross_threads() {
     fn shared<T: Send + Sync + Clone>() {}
