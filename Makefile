@@ -256,7 +256,7 @@ loom: ## models of what threads and processes share, under every interleaving
 	@$(ENV) cd proofs && LOOM_MAX_PREEMPTIONS=$${LOOM_MAX_PREEMPTIONS:-3} RUSTFLAGS="--cfg loom" \
 		CARGO_TARGET_DIR="$(abspath $(CARGO_TARGET_DIR))/proof" cargo test -q --release -- $(ARGS)
 
-sanitize: ## the tests under AddressSanitizer and ThreadSanitizer (nightly Rust; ARGS: address or thread)
+sanitize: ## the tests under AddressSanitizer and ThreadSanitizer (nightly Rust; ARGS: address, thread or jobs)
 	@ci/proof/sanitize.sh $(ARGS)
 
 fuzz: ## fuzzes what peers, launchers and files say, FUZZ_SECONDS (60) a target (ARGS: targets)

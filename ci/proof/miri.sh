@@ -21,7 +21,7 @@ words=("$@")
   av::entry av::table datatype rankmap::tests rankmap::group rankmap::compact::cpu rankmap::compact::image
   rankmap::compact::refused shm::ring device::business_card device::packet
   device::completions device::failures
-  msg::credit msg::recent msg::tagged msg::pool matching::tests::takes boot::control::protocol boot::contact_info rma::keys rma::node_ rma::typed
+  msg::credit msg::recent msg::tagged msg::pool matching::tests::takes boot::control::protocol boot::contact_info netmod::in_process rma::keys rma::node_ rma::typed
   track::definition track::event track::file track::ring
 )
 # Without isolation: proptest looks for its files.

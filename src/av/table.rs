@@ -30,8 +30,11 @@ impl Table {
     /// [`AvError::Memory`] when the system refuses the address space.
     pub fn new(len: u32, capacity: u32) -> Result<Table, AvError> {
         let capacity = capacity.max(len);
-        let bytes = bytes_of(capacity);
-        let entries = os::reserve(bytes)?.cast();
+        // (One that stays empty takes no mapping.)
+        let entries = match capacity {
+            0 => std::ptr::dangling(),
+            _ => os::reserve(bytes_of(capacity))?.cast(),
+        };
         let table = Table { entries, capacity, len: AtomicU32::new(0) };
         table.grow(len)?;
         Ok(table)
@@ -97,12 +100,14 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        os::release(self.entries.cast_mut().cast(), bytes_of(self.capacity));
+        if self.capacity > 0 {
+            os::release(self.entries.cast_mut().cast(), bytes_of(self.capacity));
+        }
     }
 }
 
 fn bytes_of(entries: u32) -> usize {
-    (entries as usize).max(1).saturating_mul(size_of::<u64>())
+    (entries as usize).saturating_mul(size_of::<u64>())
 }
 
 #[cfg(all(unix, not(miri)))]
@@ -159,7 +164,7 @@ mod os {
     }
 
     pub(super) fn reserve(bytes: usize) -> Result<*const u8, AvError> {
-        // SAFETY: `bytes` is never zero (see `bytes_of`).
+        // SAFETY: `bytes` is never zero: a table without capacity reserves nothing.
         let p = unsafe { alloc_zeroed(layout(bytes)) };
         if p.is_null() {
             return Err(AvError::Memory { bytes, reason: "allocation failed".into() });

@@ -8,6 +8,7 @@
 //! | Open MPI's `mpirun`, `prterun`, `srun --mpi=pmix` | `PMIX_NAMESPACE`, `PMIX_RANK` | `pmix` |
 //! | MPICH's `mpiexec` (Hydra) | `PMI_FD` | [`pmi1`] |
 //! | none at all | nothing of the above | [`alone`] |
+//! | none, the ranks share a process | [`in_process::Job`] | [`in_process`] |
 //! | none, the job does not exist | made for measuring tables | [`simulated`] |
 //!
 //! Values published with [`Boot::put`] are visible after [`Boot::fence`] and
@@ -40,6 +41,7 @@ pub mod alone;
 mod contact_info;
 mod control;
 mod error;
+pub mod in_process;
 mod introduction;
 mod jobs;
 pub mod kvs;
@@ -90,7 +92,7 @@ pub enum Fate {
 /// [`finalize`](Boot::finalize) are collective over the job and called by one
 /// thread at a time.
 pub trait Boot: Send + Sync {
-    /// `"local"`, `"pmix"`, `"pmi1"`, `"alone"` or `"simulated"`.
+    /// `"local"`, `"pmix"`, `"pmi1"`, `"alone"`, `"in-process"` or `"simulated"`.
     fn launcher(&self) -> &'static str;
 
     /// World rank of this process.
@@ -201,6 +203,11 @@ pub trait Boot: Send + Sync {
     /// What is kept of processes of other jobs, where they can be met and no launcher tells
     /// of them. The first packet to one of them introduces this process.
     fn other_jobs(&self) -> Option<&OtherJobs> {
+        None
+    }
+
+    /// What carries the set-up channel where all ranks share this process.
+    fn channel(&self) -> Option<&in_process::Channel> {
         None
     }
 

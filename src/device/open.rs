@@ -123,8 +123,8 @@ pub fn open_network<N: Netmod>(boot: &dyn Boot, options: &Options) -> Result<Arc
 fn params(boot: &dyn Boot, options: &Options) -> Result<OpenParams, DeviceError> {
     let on_node = boot.local_ranks()?.len() as u32;
     let Options { provider, threads, wakeup, .. } = options.clone();
-    let peers = boot.size();
-    Ok(OpenParams { provider, threads, wakeup, peers, on_node, ..OpenParams::default() })
+    let (job, peers) = (boot.job(), boot.size());
+    Ok(OpenParams { provider, threads, wakeup, job, peers, on_node, ..OpenParams::default() })
 }
 
 /// [`open_over`] libfabric.

@@ -93,7 +93,7 @@ impl Sleep {
     }
 }
 
-/// How long nothing has come in on a context.
+/// How long nothing has come in on a context that was looked at.
 pub(super) struct Quiet {
     events: u64,
     since: Instant,
@@ -102,6 +102,11 @@ pub(super) struct Quiet {
 impl Quiet {
     pub(super) fn new<N: Netmod>(context: &Context<N>) -> Quiet {
         Quiet { events: context.pace.events(), since: Instant::now() }
+    }
+
+    /// Time in which others were let go on, who may be many, says nothing.
+    fn leave_out(&mut self, elsewhere: Duration) {
+        self.since += elsewhere;
     }
 
     /// The sleep to take now, if it is time for one. `wired`: all that is
@@ -224,7 +229,9 @@ impl<N: Netmod> Context<N> {
                     return Err(DeviceError::NoDescriptor { peer: peers.first().copied() });
                 }
             }
+            let elsewhere = Instant::now();
             self.run_progress_hook();
+            quiet.leave_out(elsewhere.elapsed());
             match quiet.sleep(self, !what.ends_with_peers()) {
                 Some(sleep) => sleep.sleep(),
                 None => self.pace.yield_now(),

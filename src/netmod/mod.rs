@@ -38,6 +38,7 @@ mod choice;
 pub(crate) mod compute;
 mod element;
 mod error;
+pub mod in_process;
 #[cfg(any(feature = "ofi", feature = "ucx"))]
 mod limits;
 pub mod null;
@@ -75,6 +76,8 @@ pub struct OpenParams {
     pub threads: bool,
     /// Endpoints are to have descriptors to sleep on ([`Netmod::wait_fd`]).
     pub wakeup: bool,
+    /// The job's number, the same in all its processes.
+    pub job: u64,
     /// Processes of the job.
     pub peers: u32,
     /// Those of them on this node, this one included.

@@ -79,8 +79,9 @@ impl Origin {
         }
     }
 
+    /// (Of a count past all memory, which is refused, some number.)
     pub(super) fn bytes(&self) -> usize {
-        self.count * self.ty.size()
+        self.count.wrapping_mul(self.ty.size())
     }
 
     pub(super) fn work(&self, at: *mut u8) -> Work {

@@ -200,7 +200,8 @@ impl Segment {
 
     fn mmap(len: usize, flags: i32, fd: i32) -> io::Result<Segment> {
         let prot = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = flags | libc::MAP_NORESERVE;
+        // (Miri knows no such flag.)
+        let flags = flags | if cfg!(miri) { 0 } else { libc::MAP_NORESERVE };
         // SAFETY: a new mapping at an address of the kernel's choice.
         let p = unsafe { libc::mmap(std::ptr::null_mut(), len.max(PAGE), prot, flags, fd, 0) };
         if p == libc::MAP_FAILED {

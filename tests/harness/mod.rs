@@ -28,7 +28,7 @@ pub use windows::{ALLOCATED, CREATED, DIRECT, Held, PROVIDED, make, own};
 use crate::ensure;
 use libtest_mimic::{Arguments, Failed, Trial};
 use processes::LIMIT;
-use rankway::boot::{self, Boot, local};
+use rankway::boot::{self, Boot, in_process, local};
 use std::process::{Command, ExitCode, Output};
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,6 +67,8 @@ const PLAYS: usize = 4;
 pub enum Start {
     /// The program forks them.
     Fork,
+    /// They are threads of the program.
+    Threads,
     /// The program forks them, and is run by these words: in another namespace
     /// or under other limits.
     Under(Vec<String>),
@@ -111,6 +113,11 @@ impl Scenario {
         self
     }
 
+    pub fn in_one_process(mut self) -> Scenario {
+        self.start = Start::Threads;
+        self
+    }
+
     pub fn start(mut self, words: &[&str]) -> Scenario {
         self.start = Start::Launcher(words.iter().map(|w| w.to_string()).collect());
         self
@@ -149,6 +156,9 @@ impl Scenario {
             let _ = boot.finalize();
             return ExitCode::from(code as u8);
         }
+        if let Start::Threads = self.start {
+            return self.play_in_threads();
+        }
         let mut options = local::Options::new(self.ranks);
         options.nodes = self.nodes;
         options.layout = self.layout;
@@ -164,10 +174,30 @@ impl Scenario {
         }
     }
 
+    fn play_in_threads(&self) -> ExitCode {
+        let job = in_process::Job::new(self.ranks, std::thread::yield_now).expect("a job");
+        let content = std::thread::scope(|scope| {
+            let rank = |rank| {
+                let boot = job.rank(rank).expect("one of its ranks");
+                scope.spawn(move || match (self.body)(boot) {
+                    Ok(()) => true,
+                    Err(why) => {
+                        eprintln!("rank {rank}: {why}");
+                        false
+                    }
+                })
+            };
+            let ranks: Vec<_> = (0..self.ranks).map(rank).collect();
+            let content = ranks.into_iter().map(|rank| rank.join().unwrap_or(false));
+            content.fold(true, |all, one| all && one)
+        });
+        ExitCode::from(u8::from(!content))
+    }
+
     fn command(&self) -> std::result::Result<Command, String> {
         let me = std::env::current_exe().map_err(|e| e.to_string())?;
         let mut command = match &self.start {
-            Start::Fork => Command::new(&me),
+            Start::Fork | Start::Threads => Command::new(&me),
             Start::Under(words) | Start::Launcher(words) => {
                 let mut c = Command::new(&words[0]);
                 c.args(&words[1..]).arg(&me);

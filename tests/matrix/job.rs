@@ -13,6 +13,7 @@ use rankway::av::Transport;
 use rankway::boot::Boot;
 use rankway::device::{Context, Options};
 use rankway::netmod::Netmod;
+use rankway::netmod::in_process::InProcess;
 use rankway::netmod::node::Node;
 use rankway::netmod::ofi::Ofi;
 use rankway::netmod::ucx::Ucx;
@@ -40,6 +41,10 @@ pub fn scenarios(network: &Network, seed: u64) -> Vec<Scenario> {
     match network.netmod {
         "ucx" => of::<Ucx>(network, seed),
         "node" => of::<Node>(network, seed),
+        "in process" => {
+            let all = of::<InProcess>(network, seed);
+            all.into_iter().map(Scenario::in_one_process).collect()
+        }
         _ => of::<Ofi>(network, seed),
     }
 }

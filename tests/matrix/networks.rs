@@ -41,7 +41,10 @@ pub fn all() -> Vec<Network> {
     }
     let network = |name: &str, nodes, env: &[(&'static str, &str)], mpi: &[&'static str]| Network {
         name: name.into(),
-        netmod: ["ucx", "node"].into_iter().find(|n| name.starts_with(n)).unwrap_or("ofi"),
+        netmod: ["ucx", "node", "in process"]
+            .into_iter()
+            .find(|n| name.starts_with(n))
+            .unwrap_or("ofi"),
         nodes,
         jobs: 1,
         env: env.iter().map(|&(key, value)| (key, value.to_owned())).collect(),
@@ -60,6 +63,8 @@ pub fn all() -> Vec<Network> {
         network("two nodes", 2, &[(PROVIDER, "shm,tcp"), ASKED], &[]),
         network("two beside", 2, &[(PROVIDER, "node,tcp")], &[]),
         network("node", 1, &[], &mca(netmod, "node")),
+        // Each rank a thread, and alone on its node.
+        network("in process", 2, &[], &[]),
         // Recorded, which must change no byte.
         network("recorded", 1, &[("RANKWAY_TRACE", TRACES)], &[]),
         Network { jobs: 2, ..network("jobs", 1, &[], &["-x", "JOBS=2"]) },

@@ -8,6 +8,7 @@ mod msg;
 
 use harness::{Over, Scenario, UCX_ABORTS};
 use msg::{Opens, basics, calls, corrupt, deaths, floods, layouts, programs, scopes, sleeps};
+use rankway::netmod::in_process::InProcess;
 use rankway::netmod::node::Node;
 use rankway::netmod::ofi::Ofi;
 use std::process::ExitCode;
@@ -112,6 +113,11 @@ fn main() -> ExitCode {
     scenarios::<Node>(&mut all, "node", &[]);
     scenarios::<Node>(&mut all, "node alone", &[provider]);
     all.push(Scenario::new("corrupt queue/node", 3, corrupt::queue::<Node>));
+    let mut in_process = Vec::new();
+    scenarios::<InProcess>(&mut in_process, "in process", &[]);
+    // (Whoever stops or kills a process means them all.)
+    in_process.retain(|it| !["stopped", "killed"].iter().any(|end| it.name.starts_with(end)));
+    all.extend(in_process.into_iter().map(Scenario::in_one_process));
     #[cfg(feature = "ucx")]
     {
         use rankway::netmod::ucx::Ucx;

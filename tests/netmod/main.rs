@@ -6,6 +6,7 @@ mod harness;
 #[path = "mod.rs"]
 mod netmod;
 
+use rankway::netmod::in_process::InProcess;
 use rankway::netmod::node::Node;
 use rankway::netmod::ofi::Ofi;
 use rankway::netmod::ucx::{self, Ucx};
@@ -22,6 +23,10 @@ fn main() -> ExitCode {
     all.push(harness::Scenario::new("node/a target that never polls", 2, absent));
     let absent = netmod::atomics::absent_target::<Node>;
     all.push(harness::Scenario::new("node/elements of a target that never polls", 2, absent));
+    let mut in_process = netmod::all::<InProcess>("in process", &[]);
+    // (Whoever kills a process means them all.)
+    in_process.retain(|it| !it.name.contains("death"));
+    all.extend(in_process.into_iter().map(harness::Scenario::in_one_process));
     for (name, provider) in [("shm", "shm"), ("tcp", "tcp;ofi_rxm")] {
         let env = [("RANKWAY_PROVIDER", provider)];
         all.extend(netmod::all::<Ofi>(name, &env));

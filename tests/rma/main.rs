@@ -7,6 +7,7 @@ mod harness;
 mod rma;
 
 use harness::Scenario;
+use rankway::netmod::in_process::InProcess;
 use rankway::netmod::node::Node;
 use rankway::netmod::ofi::Ofi;
 use rankway::netmod::ucx::{self, Ucx};
@@ -23,6 +24,8 @@ fn main() -> ExitCode {
         all.extend(rma::all::<Ofi>(name, &[("RANKWAY_PROVIDER", providers)]));
     }
     all.extend(rma::all::<Node>("node", &[]));
+    let in_process = rma::all::<InProcess>("in process", &[]);
+    all.extend(in_process.into_iter().map(Scenario::in_one_process));
     two_nodes::<Ofi>(&mut all, "two nodes");
     let asked = [("RANKWAY_PROVIDER", "tcp"), ASKED];
     all.extend(rma::all::<Ofi>("asked tcp", &asked));

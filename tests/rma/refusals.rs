@@ -145,7 +145,8 @@ pub fn epochs<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     }
     w.fence().map_err(text)?;
     let from = (me + n - 1) % n;
-    same("put under lock_all", &own(&w)?[8..16], &word(from, me, 9))?;
+    w.read_local(8, &mut into).map_err(text)?;
+    same("put under lock_all", &into, &word(from, me, 9))?;
     refused!(w.unlock_all(), Epoch { .. });
     w.put(&[2; 8], to, 2).map_err(text)?;
     refused!(w.lock_all(), Epoch { call: "lock_all", .. });

@@ -7,6 +7,9 @@
 //! ranks that dial each other at once keep both connections.
 
 mod deaths;
+mod in_process;
+mod poll_set;
+mod received;
 
 use super::acceptor::{Acceptor, no_descriptors};
 use super::connection::{Connection, State};
@@ -16,16 +19,19 @@ use crate::boot::ProcessId;
 use crate::boot::contact_info::ContactInfo;
 use crate::boot::contact_info::KEY as CONTACT_INFO_KEY;
 use crate::boot::liveness::{self, Watch};
-use crate::boot::{Boot, BootError, os};
+use crate::boot::{Boot, BootError};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deaths::process_ended;
 pub(super) use deaths::read_poison;
+pub(super) use poll_set::PollSet;
+use poll_set::Target;
+use received::Received;
 
 /// How long one address may take to answer before the next is tried.
 const ADDRESS_TIMEOUT: Duration = Duration::from_secs(3);
@@ -45,34 +51,6 @@ const BUSY_PAUSE: Duration = Duration::from_millis(5);
 const CUT_OFF_PAUSE: Duration = Duration::from_millis(50);
 /// How long to connect to one that cuts every connection off.
 const CUT_OFF_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// What a descriptor in the poll set stands for.
-#[derive(Clone, Copy)]
-enum Target {
-    Listener(usize),
-    Connection(u64),
-    Process(u32),
-}
-
-/// The descriptors to wait for, taken under the lock and polled without it.
-#[derive(Default)]
-pub(super) struct PollSet {
-    targets: Vec<Target>,
-    fds: Vec<libc::pollfd>,
-}
-
-impl PollSet {
-    fn push(&mut self, target: Target, fd: RawFd, events: i16) {
-        self.targets.push(target);
-        self.fds.push(libc::pollfd { fd, events, revents: 0 });
-    }
-
-    pub(super) fn wait(&mut self, limit: Duration) -> Result<(), BootError> {
-        os::poll(&mut self.fds, limit)
-            .map(drop)
-            .map_err(|error| BootError::io("waiting on the control channel (poll)", error))
-    }
-}
 
 /// Nothing more can come from a peer.
 struct Gone {
@@ -127,13 +105,11 @@ pub(super) struct Mesh {
     connections: BTreeMap<u64, Connection>,
     next_connection: u64,
     peers: HashMap<u32, Peer>,
-    inbox: HashMap<(u32, u64), VecDeque<Frame>>,
+    received: Received,
     /// Peers seen to be gone, and how, whose last frames may be unread.
     suspected: BTreeMap<u32, String>,
     /// Ranks that died, and how, in the order this process heard of it.
     deaths: Vec<(u32, String)>,
-    /// Groups of which somebody gave up a collective, by name.
-    broken: HashMap<u64, FailureNotice>,
     /// When to look again for machines that have stopped answering.
     silence_due: Instant,
     /// This side is closing.
@@ -142,9 +118,13 @@ pub(super) struct Mesh {
 
 impl Mesh {
     pub(super) fn open(boot: Arc<dyn Boot>) -> Result<Self, BootError> {
-        let (acceptor, listen_address) = Acceptor::open(&*boot)?;
-        let me =
-            ContactInfo::new(listen_address.local, listen_address.port, listen_address.addresses)?;
+        let (acceptor, me) = match boot.channel() {
+            Some(_) => (Acceptor::default(), in_process::contact_info()),
+            None => {
+                let (acceptor, at) = Acceptor::open(&*boot)?;
+                (acceptor, ContactInfo::new(at.local, at.port, at.addresses)?)
+            }
+        };
         boot.put(CONTACT_INFO_KEY, &me.encode())?;
         Ok(Mesh {
             boot,
@@ -153,10 +133,9 @@ impl Mesh {
             connections: BTreeMap::new(),
             next_connection: 0,
             peers: HashMap::new(),
-            inbox: HashMap::new(),
+            received: Received::default(),
             suspected: BTreeMap::new(),
             deaths: Vec::new(),
-            broken: HashMap::new(),
             silence_due: Instant::now() + SILENCE_INTERVAL,
             closing: false,
         })
@@ -232,6 +211,9 @@ impl Mesh {
 
     /// Makes the record of `rank`, so that its end is noticed from now on.
     pub(super) fn watch(&mut self, rank: u32) -> Result<(), BootError> {
+        if self.is_in_process() {
+            return Ok(());
+        }
         self.peer(rank).map(drop)
     }
 
@@ -247,6 +229,10 @@ impl Mesh {
         if let Some(error) = self.lost(rank) {
             return Err(error);
         }
+        if let Some(channel) = self.boot.channel() {
+            channel.send(self.boot.rank(), rank, frame.encode(), frame.payload.len());
+            return Ok(());
+        }
         let peer = self.peer(rank)?;
         frame.sequence = peer.sent;
         peer.sent = peer.sent.wrapping_add(1);
@@ -257,6 +243,9 @@ impl Mesh {
     /// Sees to it that there is a connection to `rank`, or one under way, and
     /// moves waiting frames onto it when it is good for them.
     pub(super) fn dial(&mut self, rank: u32) -> Result<(), BootError> {
+        if self.is_in_process() {
+            return Ok(());
+        }
         let open = |(id, connection): (&u64, &Connection)| {
             (connection.peer == Some(rank) && connection.state == State::Open).then_some(*id)
         };
@@ -356,12 +345,7 @@ impl Mesh {
 
     /// The next frame from `rank` under `tag`.
     pub(super) fn take(&mut self, rank: u32, tag: u64) -> Option<Frame> {
-        let queue = self.inbox.get_mut(&(rank, tag))?;
-        let frame = queue.pop_front();
-        if queue.is_empty() {
-            self.inbox.remove(&(rank, tag));
-        }
-        frame
+        self.received.take(rank, tag)
     }
 
     /// Everything worth waiting for.
@@ -596,18 +580,11 @@ impl Mesh {
                 break Some(format!("message {got} came where {due} was due"));
             }
             peer.received = peer.received.wrapping_add(1);
-            let notice = match frame.kind {
-                Kind::Poison | Kind::Death => FailureNotice::decode(&frame.payload),
-                Kind::Data | Kind::Bye => None,
-            };
             if frame.kind == Kind::Death {
-                notices.extend(notice);
+                notices.extend(FailureNotice::decode(&frame.payload));
                 continue;
             }
-            if let Some(notice) = notice.filter(|notice| notice.group != 0) {
-                self.broken.entry(notice.group).or_insert(notice);
-            }
-            self.inbox.entry((rank, frame.tag)).or_default().push_back(frame);
+            self.received.push(rank, frame);
         };
         connection.input.drain(..parsed);
         if let Some(what) = fault {

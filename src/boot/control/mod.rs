@@ -157,8 +157,12 @@ impl Control {
     /// [`ended`](Control::ended) for one that may be on this machine, asked where connections
     /// take few of the descriptors that this process may have; no where the system refuses.
     pub(crate) fn has_closed(&self, rank: u32) -> bool {
-        let (most, lost) = (failure_detector::most_connections(), self.mesh().lost(rank).is_some());
-        lost || (self.connections() < most && self.ended(rank).unwrap_or(false))
+        if self.mesh().lost(rank).is_some() {
+            return true;
+        }
+        let few = self.mesh().is_in_process()
+            || self.connections() < failure_detector::most_connections();
+        few && self.ended(rank).unwrap_or(false)
     }
 
     /// Connections open or under way.
@@ -325,6 +329,9 @@ impl Control {
 
     /// Waits for sockets at most `limit`, without the lock, then serves them.
     fn progress(&self, limit: Duration) -> Result<(), BootError> {
+        if self.mesh().receive_in_process()? {
+            return Ok(());
+        }
         let mut set = self.mesh().poll_set();
         set.wait(limit)?;
         self.mesh().service(&set)

@@ -7,6 +7,7 @@ mod harness;
 mod ops;
 
 use harness::{Over, Scenario};
+use rankway::netmod::in_process::InProcess;
 use rankway::netmod::node::Node;
 use rankway::netmod::ofi::Ofi;
 use rankway::netmod::ucx::{self, Ucx};
@@ -28,6 +29,10 @@ fn main() -> ExitCode {
     }
     all.extend(ops::all::<Node>("node", 1, &[]));
     all.extend(ops::all::<Node>("node alone", 1, &[provider]));
+    let mut in_process = ops::all::<InProcess>("in process", 2, &[]);
+    // (Whoever kills a process means them all.)
+    in_process.retain(|it| !it.name.contains("dead"));
+    all.extend(in_process.into_iter().map(Scenario::in_one_process));
     let computes = |what, body| Scenario::new(format!("{what}/computing target/node/3"), 3, body);
     all.push(computes("created", ops::computing::target::<Node, { ops::CREATED }>));
     all.push(computes("allocated", ops::computing::target::<Node, { ops::ALLOCATED }>));

@@ -12,15 +12,15 @@ impl Mesh {
     pub(in crate::boot::control) fn lost(&self, rank: u32) -> Option<BootError> {
         let gone = self.peers.get(&rank).and_then(|peer| peer.gone.as_ref());
         let dead = self.deaths.iter().find(|(dead, _)| *dead == rank);
-        let how = dead.map(|(_, how)| how).or(gone.map(|gone| &gone.how))?.clone();
+        let told = dead.map(|(_, how)| how).or(gone.map(|gone| &gone.how)).cloned();
+        let how = told.or_else(|| self.left_in_process(rank))?;
         Some(self.reported_cause(rank).unwrap_or(BootError::PeerDied { rank, how }))
     }
 
     /// The death that made `rank` give up, if it reported one before it left, in
     /// whatever collective that was: that death is the cause, not its own.
     fn reported_cause(&self, rank: u32) -> Option<BootError> {
-        let theirs = self.inbox.iter().filter(|((from, _), _)| *from == rank);
-        let poison = theirs.flat_map(|(_, queue)| queue).filter(|f| f.kind == Kind::Poison);
+        let poison = self.received.of(rank).filter(|frame| frame.kind == Kind::Poison);
         poison.map(|frame| read_poison(rank, &frame.payload)).find(|e| e.peer() != Some(rank))
     }
 
@@ -33,15 +33,13 @@ impl Mesh {
     ///
     /// No group is called 0.
     pub(in crate::boot::control) fn broken(&self, group: u64) -> Option<BootError> {
-        let FailureNotice { rank, how, .. } = self.broken.get(&group)?.clone();
+        let FailureNotice { rank, how, .. } = self.received.broken.get(&group)?.clone();
         Some(BootError::PeerDied { rank, how })
     }
 
     /// Notes that a collective of the group in `notice` was given up.
     pub(in crate::boot::control) fn note_broken(&mut self, notice: FailureNotice) {
-        if notice.group != 0 {
-            self.broken.entry(notice.group).or_insert(notice);
-        }
+        self.received.note_broken(notice);
     }
 
     /// Marks suspected peers failed, after reading what they sent: connections,
