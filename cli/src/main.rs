@@ -8,6 +8,7 @@ mod count;
 mod count_mpi;
 mod fixture;
 mod forked;
+mod grid;
 mod info;
 mod maps;
 mod memory;
@@ -70,6 +71,8 @@ enum Command {
     Memory(memory::Args),
     /// What one process of a large job does from start to end, and how it grows with the job
     Simulate(simulate::Args),
+    /// A real job of up to a million ranks in this process: what it makes and puts, checked
+    Grid(grid::Args),
     /// How small rank maps get and how fast they are, in every representation
     Maps(maps::Args),
     /// How fast noncontiguous data is packed, beside memcpy, loops and MPIs
@@ -96,6 +99,7 @@ fn main() -> ExitCode {
         Command::CountMpi(args) => count_mpi::run(&args),
         Command::Memory(args) => memory::run(&args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Grid(args) => grid::run(&args),
         Command::Maps(args) => maps::run(&args),
         Command::Pack(args) => pack::run(&args),
         Command::Mpi(args) => mpi::run(&args),

@@ -1,0 +1,138 @@
+//! `rankway grid`: a job of many ranks, all of them real and in this process, on a grid of three
+//! dimensions.
+
+mod coroutines;
+mod job;
+
+use crate::arguments;
+use crate::output::{self, Table, count};
+use job::{Grid, STEPS, Taken};
+use serde::Serialize;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A real job of up to a million ranks in this process: what it makes and puts, checked
+///
+/// Every rank is there, with a device, address vector, communicators and windows of its own, as a
+/// coroutine; few threads run all of them. The network copies between them, the launcher's store
+/// and the set-up channel stay in memory, and each rank is on a node of its own. What each says to others is what one of as many processes
+/// says. Messages are those of the set-up channel, heap bytes what a step leaves behind.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Ranks: 1 to 1M; k is 1024, M is 1024k
+    #[arg(short, long, value_name = "P", default_value = "100000", value_parser = ranks)]
+    ranks: u32,
+
+    /// Threads that run them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+
+    /// For programs: one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+const MOST: u32 = 1 << 20;
+
+fn ranks(text: &str) -> Result<u32, String> {
+    let ranks = arguments::number(text)?;
+    (1..=MOST).contains(&ranks).then_some(ranks).ok_or_else(|| "from 1 to 1M ranks".into())
+}
+
+#[derive(Serialize)]
+struct Step {
+    step: &'static str,
+    #[serde(flatten)]
+    taken: Taken,
+}
+
+#[derive(Serialize)]
+struct Report {
+    ranks: u32,
+    dims: [u32; 3],
+    threads: u32,
+    /// All checked.
+    puts: u64,
+    messages: u64,
+    steps: Vec<Step>,
+    /// Touched, of all ranks.
+    stack_bytes: usize,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+    let threads = args.threads.unwrap_or(cores).min(args.ranks);
+    let bar = output::progress(STEPS.len() as u64, "steps".to_owned());
+    bar.set_message(STEPS[0]);
+    let told = bar.clone();
+    let grid = Grid::new(args.ranks, move |ended| {
+        told.set_position(ended as u64);
+        told.set_message(STEPS[ended]);
+    })?;
+    let share = |at: u32| (u64::from(args.ranks) * u64::from(at) / u64::from(threads)) as u32;
+    let stack_bytes = std::thread::scope(|scope| {
+        let start = |at| {
+            let grid = Arc::clone(&grid);
+            scope.spawn(move || {
+                coroutines::run(share(at)..share(at + 1), move |rank| grid.rank(rank))
+            })
+        };
+        let all: Vec<_> = (0..threads).map(start).collect();
+        let each =
+            all.into_iter().map(|one| one.join().map_err(|_| "a rank panicked".to_owned())?);
+        each.sum::<Result<usize, String>>()
+    })?;
+    bar.finish_and_clear();
+    let steps = STEPS.iter().zip(grid.taken()).map(|(step, taken)| Step { step, taken });
+    let report = Report {
+        ranks: args.ranks,
+        dims: grid.dims,
+        threads,
+        puts: grid.puts.load(Ordering::Relaxed),
+        messages: grid.messages.load(Ordering::Relaxed),
+        steps: steps.collect(),
+        stack_bytes,
+    };
+    let mut out = Vec::new();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &report).map_err(|e| e.to_string())?;
+        out.push(b'\n');
+    } else {
+        table(&report).print(&mut out).map_err(|e| e.to_string())?;
+    }
+    output::emit(&out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(report: &Report) -> Table {
+    let head =
+        ["", "seconds", "us a rank", "messages\na rank", "bytes in\nthem", "heap bytes\na rank"];
+    let mut table = Table::new(&head);
+    let Report { ranks, dims: [x, y, z], threads, .. } = report;
+    let total = |of: u64| count(of);
+    table
+        .title(format!(
+            "rankway grid: {} ranks in this process, {x} x {y} x {z}, run by {threads} threads",
+            total(u64::from(*ranks))
+        ))
+        .title(format!(
+            "Checked: {} puts and {} messages; 0 wrong.",
+            total(report.puts),
+            total(report.messages)
+        ));
+    let each = |of: f64| of / f64::from(*ranks);
+    for Step { step, taken } in &report.steps {
+        table.row(&[
+            (*step).to_owned(),
+            output::number(taken.seconds, 2),
+            output::number(each(taken.seconds * 1e6), 1),
+            output::number(each(taken.messages as f64), 1),
+            output::number(each(taken.message_bytes as f64), 0),
+            output::number(each(taken.heap_bytes as f64), 0),
+        ]);
+    }
+    let stacks = output::number(each(report.stack_bytes as f64), 0);
+    table.note(format!("Stacks: {stacks} bytes a rank touched."));
+    table
+}

@@ -1,0 +1,281 @@
+//! What the ranks of the job do.
+
+use super::coroutines;
+use crate::HEAP;
+use crate::output::text;
+use rankway::boot::in_process::Job;
+use rankway::device::{self, Options};
+use rankway::msg::{Messenger, wait_all};
+use rankway::netmod::Netmod;
+use rankway::netmod::in_process::InProcess;
+use rankway::rma::{Communicator, Window};
+use serde::Serialize;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// The steps, in the order in which they are taken.
+pub(super) const STEPS: [&str; 7] = [
+    "start",
+    "communicators",
+    "window of all",
+    "puts to 26 neighbours",
+    "windows of lines",
+    "messages to 6 faces",
+    "end",
+];
+
+/// What a step took, of all ranks.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(super) struct Taken {
+    pub(super) seconds: f64,
+    /// Of the set-up channel.
+    pub(super) messages: u64,
+    pub(super) message_bytes: u64,
+    /// On the heap, less than before where it gave some back.
+    pub(super) heap_bytes: i64,
+}
+
+/// What is looked at between steps.
+#[derive(Clone, Copy)]
+struct Reading {
+    at: Instant,
+    messages: u64,
+    message_bytes: u64,
+    heap_bytes: usize,
+}
+
+impl Reading {
+    fn of(job: &Job) -> Reading {
+        Reading {
+            at: Instant::now(),
+            messages: job.frames(),
+            message_bytes: job.frame_bytes(),
+            heap_bytes: HEAP.read().live,
+        }
+    }
+
+    fn since(&self, before: &Reading) -> Taken {
+        Taken {
+            seconds: (self.at - before.at).as_secs_f64(),
+            messages: self.messages - before.messages,
+            message_bytes: self.message_bytes - before.message_bytes,
+            heap_bytes: self.heap_bytes as i64 - before.heap_bytes as i64,
+        }
+    }
+}
+
+/// A job on a periodic grid.
+pub(super) struct Grid {
+    pub(super) job: Arc<Job>,
+    pub(super) dims: [u32; 3],
+    readings: Mutex<Vec<Reading>>,
+    pub(super) puts: AtomicU64,
+    pub(super) messages: AtomicU64,
+    ended: Box<dyn Fn(usize) + Send + Sync>,
+}
+
+/// Steps to a neighbour in each dimension.
+type Direction = [i32; 3];
+
+impl Grid {
+    /// Of so many ranks; `ended` is told of each step.
+    pub(super) fn new(
+        ranks: u32,
+        ended: impl Fn(usize) + Send + Sync + 'static,
+    ) -> Result<Arc<Grid>, String> {
+        let job = Job::new(ranks, coroutines::pause).map_err(text)?;
+        let first = Reading::of(&job);
+        Ok(Arc::new(Grid {
+            job,
+            dims: dims(ranks),
+            readings: Mutex::new(vec![first]),
+            puts: AtomicU64::new(0),
+            messages: AtomicU64::new(0),
+            ended: Box::new(ended),
+        }))
+    }
+
+    /// What each step took, once all have ended.
+    pub(super) fn taken(&self) -> Vec<Taken> {
+        let mut readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
+        readings.push(Reading::of(&self.job));
+        readings.windows(2).map(|pair| pair[1].since(&pair[0])).collect()
+    }
+
+    /// All ranks have come: the first reads what is there, while the others wait.
+    fn step_ended<N: Netmod>(&self, comm: &Communicator<N>) -> Result<(), String> {
+        let boot = comm.device().boot();
+        let mut idle = || {
+            let _ = comm.context().progress();
+        };
+        boot.fence(&mut idle).map_err(text)?;
+        if boot.rank() == 0 {
+            let mut readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
+            readings.push(Reading::of(&self.job));
+            (self.ended)(readings.len() - 1);
+        }
+        boot.fence(&mut idle).map_err(text)
+    }
+
+    fn neighbour(&self, rank: u32, by: Direction) -> u32 {
+        let [_, y, z] = self.dims;
+        let at = [rank / (y * z), rank / z % y, rank % z];
+        let step = |d: usize| (at[d] as i32 + by[d]).rem_euclid(self.dims[d] as i32) as u32;
+        (step(0) * y + step(1)) * z + step(2)
+    }
+
+    /// The life of one rank.
+    pub(super) fn rank(&self, rank: u32) -> Result<(), String> {
+        let boot = self.job.rank(rank).map_err(text)?;
+        let context = device::open_over::<InProcess>(boot, &Options::default()).map_err(text)?;
+        context.set_progress_hook(coroutines::pause);
+        let world = Communicator::world(&context);
+        self.step_ended(&world)?;
+
+        let all = world.dup();
+        let reversed = world.reversed().map_err(text)?;
+        let half = world.split(Some(rank % 2), 0).map_err(text)?.ok_or("it is in no half")?;
+        let layer = world.cart_sub(&self.dims, &[false, true, true]).map_err(text)?;
+        let line = world.cart_sub(&self.dims, &[false, false, true]).map_err(text)?;
+        check(half.world_rank(half.rank()).map_err(text)? == rank, "half")?;
+        check(reversed.rank() == world.size() - 1 - rank, "reverse")?;
+        check(layer.rank() == rank % layer.size(), "layer")?;
+        self.step_ended(&world)?;
+
+        let mut memory = Memory::new(DIRECTIONS);
+        let window = memory.window(&all)?;
+        self.step_ended(&world)?;
+
+        window.fence().map_err(text)?;
+        for (slot, by) in directions() {
+            let to = self.neighbour(rank, by);
+            window.put(&word(rank, slot).to_ne_bytes(), to, slot).map_err(text)?;
+        }
+        window.fence().map_err(text)?;
+        for (slot, by) in directions() {
+            let from = self.neighbour(rank, by.map(|step| -step));
+            memory.expect(slot, word(from, slot))?;
+        }
+        self.puts.fetch_add(DIRECTIONS as u64, Ordering::Relaxed);
+        self.step_ended(&world)?;
+
+        let mut lines = Memory::new(line.size() as usize);
+        let mut along = lines.window(&line)?;
+        along.fence().map_err(text)?;
+        for to in 0..line.size() {
+            let at = line.rank() as usize;
+            along.put(&word(rank, to as usize).to_ne_bytes(), to, at).map_err(text)?;
+        }
+        along.fence().map_err(text)?;
+        for from in 0..line.size() {
+            let sender = line.world_rank(from).map_err(text)?;
+            lines.expect(from as usize, word(sender, line.rank() as usize))?;
+        }
+        along.free().map_err(text)?;
+        self.puts.fetch_add(u64::from(line.size()), Ordering::Relaxed);
+        self.step_ended(&world)?;
+
+        self.messages(&world)?;
+        self.step_ended(&world)?;
+        drop(along);
+        drop(window);
+        Ok(())
+    }
+
+    /// A word to and from each face.
+    fn messages(&self, world: &Communicator<InProcess>) -> Result<(), String> {
+        let rank = world.rank();
+        let messenger = Messenger::open(world).map_err(text)?;
+        let faces: [Direction; 6] =
+            [[-1, 0, 0], [1, 0, 0], [0, -1, 0], [0, 1, 0], [0, 0, -1], [0, 0, 1]];
+        let out: [_; 6] = std::array::from_fn(|tag| word(rank, tag));
+        let mut got = [0_u64; 6];
+        let mut requests = Vec::with_capacity(12);
+        for ((tag, by), (out, got)) in (0..).zip(faces).zip(out.iter().zip(&mut got)) {
+            let (to, from) = (self.neighbour(rank, by), self.neighbour(rank, by.map(|it| -it)));
+            let (sent, received) = (std::ptr::from_ref(out), std::ptr::from_mut(got));
+            // SAFETY: both words outlive the wait below.
+            unsafe {
+                requests.push(messenger.irecv(received.cast(), 8, from, tag).map_err(text)?);
+                requests.push(messenger.isend(sent.cast(), 8, to, tag).map_err(text)?);
+            }
+        }
+        wait_all(requests).map_err(text)?;
+        for ((tag, by), got) in faces.into_iter().enumerate().zip(got) {
+            let from = self.neighbour(rank, by.map(|it| -it));
+            check(got == word(from, tag), "message")?;
+        }
+        self.messages.fetch_add(6, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Neighbours in a grid of three dimensions.
+const DIRECTIONS: usize = 26;
+
+fn directions() -> impl Iterator<Item = (usize, Direction)> {
+    let all = (0..27).map(|cell| [cell / 9 - 1, cell / 3 % 3 - 1, cell % 3 - 1]);
+    all.filter(|by| *by != [0; 3]).enumerate()
+}
+
+/// Says who sent it and where it belongs; never 0.
+fn word(from: u32, place: usize) -> u64 {
+    1 << 63 | (place as u64) << 32 | u64::from(from)
+}
+
+fn check(is: bool, what: &str) -> Result<(), String> {
+    if is { Ok(()) } else { Err(format!("a {what} is not what it should be")) }
+}
+
+/// Three factors of a number, the largest last, as near to a cube as its divisors allow.
+fn dims(ranks: u32) -> [u32; 3] {
+    let below = |n: u32, most: f64| {
+        let most = (most + 1e-9) as u32;
+        (1..=most.max(1)).rev().find(|&d| n.is_multiple_of(d)).unwrap_or(1)
+    };
+    let first = below(ranks, f64::from(ranks).cbrt());
+    let second = below(ranks / first, f64::from(ranks / first).sqrt());
+    [first, second, ranks / first / second]
+}
+
+/// Words of a window. They outlive it: it was made after them.
+struct Memory(Box<[std::cell::UnsafeCell<u64>]>);
+
+impl Memory {
+    fn new(words: usize) -> Memory {
+        Memory((0..words).map(|_| std::cell::UnsafeCell::new(0)).collect())
+    }
+
+    fn window<N: Netmod>(&mut self, comm: &Communicator<N>) -> Result<Window<N>, String> {
+        let (start, bytes) = (self.0.as_mut_ptr().cast(), size_of_val(&*self.0));
+        // SAFETY: the memory is dropped after the window, and read between epochs alone.
+        unsafe { Window::create(comm, start, bytes, size_of::<u64>()) }.map_err(text)
+    }
+
+    /// A word that was put, behind a fence.
+    fn expect(&self, at: usize, word: u64) -> Result<(), String> {
+        // SAFETY: nobody puts before the next fence.
+        let is = unsafe { *self.0[at].get() };
+        let why = || format!("word {at} is {is:x} where {word:x} was put");
+        (is == word).then_some(()).ok_or_else(why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grids_are_near_to_cubes_and_their_neighbours_differ() {
+        assert_eq!(dims(100_000), [40, 50, 50]);
+        assert_eq!((dims(1), dims(7), dims(64)), ([1, 1, 1], [1, 1, 7], [4, 4, 4]));
+        let grid = Grid::new(60, |_| ()).expect("a job");
+        assert_eq!(grid.dims, [3, 4, 5]);
+        let mut all: Vec<u32> = directions().map(|(_, by)| grid.neighbour(0, by)).collect();
+        assert_eq!((all.len(), all.iter().max()), (26, Some(&(2 * 20 + 3 * 5 + 4))));
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 26);
+    }
+}
