@@ -116,14 +116,13 @@ impl Shape {
     }
 
     /// Memory that holds `data` where the shape says, and `filler` elsewhere.
-    pub fn scattered(&self, data: &[u8], filler: u8) -> Vec<u8> {
+    pub fn scattered(&self, mut data: &[u8], filler: u8) -> Vec<u8> {
         let mut memory = vec![filler; self.bytes];
-        let mut data = data.iter();
         for &(at, len) in &self.blocks {
-            for i in 0..len {
-                let Some(&byte) = data.next() else { return memory };
-                memory[(self.origin as i64 + at) as usize + i] = byte;
-            }
+            let (block, rest) = data.split_at(len.min(data.len()));
+            let start = (self.origin as i64 + at) as usize;
+            memory[start..start + block.len()].copy_from_slice(block);
+            data = rest;
         }
         memory
     }
