@@ -28,12 +28,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+/// What a rank published, by key.
+type Values = BTreeMap<String, Vec<u8>>;
+
 /// What the ranks of a job in one process have in common.
 pub struct Job {
     id: u64,
     size: u32,
     /// By rank: what it published.
-    published: Box<[Mutex<BTreeMap<String, Vec<u8>>>]>,
+    published: Box<[Mutex<Values>]>,
     channel: Channel,
     /// Calls of fences so far, of all ranks.
     fences: AtomicU64,
@@ -102,7 +105,7 @@ impl Job {
         self.channel.bytes.load(Ordering::Relaxed)
     }
 
-    fn published(&self, rank: u32) -> MutexGuard<'_, BTreeMap<String, Vec<u8>>> {
+    fn published(&self, rank: u32) -> MutexGuard<'_, Values> {
         self.published[rank as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -416,6 +416,7 @@ impl Endpoint {
 }
 
 #[cfg(all(test, feature = "device"))]
+#[allow(clippy::unwrap_used, reason = "a rank that fails ends the test")]
 mod tests {
     use super::*;
     use crate::boot::Boot;

@@ -118,7 +118,8 @@ impl Shape {
     /// Memory that holds `data` where the shape says, and `filler` elsewhere.
     pub fn scattered(&self, mut data: &[u8], filler: u8) -> Vec<u8> {
         let mut memory = vec![filler; self.bytes];
-        for &(at, len) in &self.blocks {
+        // (One of no bytes may be anywhere.)
+        for &(at, len) in self.blocks.iter().filter(|block| block.1 > 0) {
             let (block, rest) = data.split_at(len.min(data.len()));
             let start = (self.origin as i64 + at) as usize;
             memory[start..start + block.len()].copy_from_slice(block);
