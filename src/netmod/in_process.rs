@@ -32,6 +32,7 @@ use super::{
 };
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 /// One rank's part of the network within a process.
@@ -266,12 +267,11 @@ impl Netmod for InProcess {
         len: usize,
         key: u64,
     ) -> Result<Region, NetError> {
-        let regions = Arc::clone(&self.regions);
-        match self.regions.lock().insert(key, Memory::new(start, len)) {
-            None => {}
-            Some(_) => return Err(self.explain("register", -(libc::EEXIST as isize))),
-        }
-        Ok(Region { regions, key })
+        match self.regions.lock().entry(key) {
+            Entry::Vacant(free) => free.insert(Memory::new(start, len)),
+            Entry::Occupied(_) => return Err(self.explain("register", -(libc::EEXIST as isize))),
+        };
+        Ok(Region { regions: Arc::clone(&self.regions), key })
     }
 
     fn key(&self, region: &Region) -> u64 {
@@ -341,7 +341,7 @@ impl Netmod for InProcess {
     unsafe fn send_bulk(&self, _: &Endpoint, op: Bulk<*const u8>) -> isize {
         let Some(place) = self.network.place(op.dest) else { return -(libc::ENOTCONN as isize) };
         let mut bulk = place.bulk();
-        let Some((memory, token)) = bulk.posted.remove(&op.tag) else {
+        let Some(&(memory, token)) = bulk.posted.get(&op.tag) else {
             return -(libc::ENOMSG as isize);
         };
         if memory.len < op.len {
@@ -349,16 +349,17 @@ impl Netmod for InProcess {
         }
         // SAFETY: [BUF] here; there it stays posted while the lock is held, and is as long.
         unsafe { std::ptr::copy(op.buf, memory.at(0), op.len) };
+        bulk.posted.remove(&op.tag);
         bulk.done.push(token);
         0
     }
 
     unsafe fn recv_bulk(&self, endpoint: &Endpoint, op: Bulk<*mut u8>) -> isize {
-        let memory = Memory::new(op.buf, op.len);
-        match endpoint.place.bulk().posted.insert(op.tag, (memory, op.token)) {
-            None => PENDING,
-            Some(_) => -(libc::EEXIST as isize),
-        }
+        match endpoint.place.bulk().posted.entry(op.tag) {
+            Entry::Vacant(free) => free.insert((Memory::new(op.buf, op.len), op.token)),
+            Entry::Occupied(_) => return -(libc::EEXIST as isize),
+        };
+        PENDING
     }
 
     fn cancel(&self, endpoint: &Endpoint, token: u64) {
@@ -527,8 +528,10 @@ mod tests {
         let mut memory = [0_u64; 2];
         // SAFETY: the region is dropped before the memory.
         let region = unsafe { theirs.register(&peer, memory.as_mut_ptr().cast(), 16, 3) }.unwrap();
-        // SAFETY: as above.
-        let again = unsafe { theirs.register(&peer, memory.as_mut_ptr().cast(), 16, 3) };
+        // Who is refused a key leaves it to whom it is.
+        let mut others = [0_u64; 1];
+        // SAFETY: it fails.
+        let again = unsafe { theirs.register(&peer, others.as_mut_ptr().cast(), 8, 3) };
         assert!(again.is_err());
         let put = |addr, key, dest| {
             let handle = InProcess::inject_handle(&me);
@@ -548,7 +551,38 @@ mod tests {
         drop(region);
         assert_eq!(memory, [0x0101_0101_0101_0101; 2]);
         assert!(mine.explain("inject", put(0, 3, dest)).to_string().contains("no memory"));
+        assert_eq!(others, [0]);
         drop(peer);
         assert!(mine.explain("inject", put(0, 3, dest)).to_string().contains("closed"));
+    }
+
+    /// One that is refused changes nothing of another with its tag.
+    #[test]
+    fn bulk_messages_of_wrong_tags_and_lengths_are_told() {
+        let mine = InProcess::open();
+        let theirs = mine.beside();
+        let (me, peer) = (mine.open_endpoint().unwrap(), theirs.open_endpoint().unwrap());
+        let dest = mine.insert(&me, &theirs.address(&peer).unwrap()).unwrap();
+        let (mut into, mut others) = ([0_u8; 8], [0_u8; 8]);
+        let post = |buf: &mut [u8], token| {
+            let op = Bulk { buf: buf.as_mut_ptr(), len: buf.len(), dest: 0, tag: 5, token };
+            // SAFETY: the buffers outlive what is done with them below.
+            unsafe { theirs.recv_bulk(&peer, op) }
+        };
+        let send = |len, tag| {
+            let op = Bulk { buf: [7_u8; 9].as_ptr(), len, dest, tag, token: 1 };
+            // SAFETY: nine bytes are readable during the call.
+            unsafe { mine.send_bulk(&me, op) }
+        };
+        assert_eq!(post(&mut into, 70), PENDING);
+        assert!(post(&mut others, 71) < 0);
+        for (rc, says) in [(send(8, 6), "waits for no bulk"), (send(9, 5), "too long")] {
+            let error = mine.explain("send_bulk", rc).to_string();
+            assert!(error.contains(says), "{error}");
+        }
+        assert_eq!(send(8, 5), 0);
+        let mut done = Vec::new();
+        theirs.poll(&peer, |it| done.push((it.token, it.result.is_ok())), |_, _| ()).unwrap();
+        assert_eq!((done, into, others), (vec![(70, true)], [7; 8], [0; 8]));
     }
 }
