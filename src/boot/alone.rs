@@ -1,24 +1,18 @@
 //! A process nobody launched: a job of one rank.
 
+use super::values::Values;
 use super::{Boot, BootError, check_rank, os, sweep};
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::sync::Mutex;
 
 /// The [`Boot`] of a job of size 1.
 pub struct Alone {
     job: u64,
-    values: Mutex<HashMap<String, Vec<u8>>>,
+    values: Values,
 }
 
 impl Alone {
     /// A job of one rank with a fresh random id.
     pub fn new() -> Result<Self, BootError> {
-        Ok(Alone { job: os::random_job()?, values: Mutex::default() })
-    }
-
-    fn values(&self) -> std::sync::MutexGuard<'_, HashMap<String, Vec<u8>>> {
-        self.values.lock().unwrap_or_else(|poison| poison.into_inner())
+        Ok(Alone { job: os::random_job()?, values: Values::default() })
     }
 }
 
@@ -40,13 +34,7 @@ impl Boot for Alone {
     }
 
     fn put(&self, key: &str, value: &[u8]) -> Result<(), BootError> {
-        match self.values().entry(key.to_string()) {
-            Entry::Occupied(_) => Err(BootError::Twice { key: key.into() }),
-            Entry::Vacant(slot) => {
-                slot.insert(value.to_vec());
-                Ok(())
-            }
-        }
+        self.values.put(key, value)
     }
 
     fn fence(&self, _idle: &mut dyn FnMut()) -> Result<(), BootError> {
@@ -55,8 +43,7 @@ impl Boot for Alone {
 
     fn get(&self, rank: u32, key: &str) -> Result<Vec<u8>, BootError> {
         check_rank(rank, 1)?;
-        let value = self.values().get(key).cloned();
-        value.ok_or_else(|| BootError::NotPublished { rank, key: key.into() })
+        self.values.get(rank, key)
     }
 
     fn node_of(&self, rank: u32) -> Result<u32, BootError> {

@@ -21,26 +21,23 @@
 //! # Ok::<(), rankway::boot::BootError>(())
 //! ```
 
-use super::{Boot, BootError, Dealt, Placement, check_rank, os};
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use super::values::Values;
+use super::{Boot, BootError, Channel, Dealt, Placement, check_rank, os};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
-
-/// What a rank published, by key.
-type Values = BTreeMap<String, Vec<u8>>;
 
 /// What the ranks of a job in one process have in common.
 pub struct Job {
     id: u64,
     size: u32,
-    /// By rank: what it published.
-    published: Box<[Mutex<Values>]>,
+    /// By rank.
+    published: Box<[Values]>,
     channel: Channel,
     /// Calls of fences so far, of all ranks.
     fences: AtomicU64,
-    taken: Box<[AtomicBool]>,
+    /// By rank: its view was given out.
+    given: Box<[AtomicBool]>,
     pause: fn(),
 }
 
@@ -55,20 +52,13 @@ impl Job {
         if size == 0 {
             return Err(BootError::Options("a job has at least one rank".into()));
         }
-        let each = || 0..size;
         Ok(Arc::new(Job {
             id: os::random_job()?,
             size,
-            published: each().map(|_| Mutex::default()).collect(),
-            channel: Channel {
-                arrived: each().map(|_| Mutex::default()).collect(),
-                left: each().map(|_| AtomicBool::new(false)).collect(),
-                first_left: AtomicU32::new(NOBODY),
-                frames: AtomicU64::new(0),
-                bytes: AtomicU64::new(0),
-            },
+            published: (0..size).map(|_| Values::default()).collect(),
+            channel: Channel::new(size),
             fences: AtomicU64::new(0),
-            taken: each().map(|_| AtomicBool::new(false)).collect(),
+            given: (0..size).map(|_| AtomicBool::new(false)).collect(),
             pause,
         }))
     }
@@ -77,14 +67,15 @@ impl Job {
     ///
     /// # Errors
     /// [`BootError::Rank`] for one outside the job, [`BootError::Options`] for one that was
-    /// taken before.
+    /// given out before.
     pub fn rank(self: &Arc<Self>, rank: u32) -> Result<Arc<dyn Boot>, BootError> {
         check_rank(rank, self.size)?;
-        if self.taken[rank as usize].swap(true, Ordering::Relaxed) {
-            let why = format!("rank {rank} of this job was taken before; each is one thread's");
+        if self.given[rank as usize].swap(true, Ordering::Relaxed) {
+            let why = format!("rank {rank} of this job was given out before; each is one thread's");
             return Err(BootError::Options(why));
         }
-        Ok(Arc::new(Rank { job: Arc::clone(self), rank }))
+        let incomplete = AtomicU64::new(COMPLETE);
+        Ok(Arc::new(Rank { job: Arc::clone(self), rank, incomplete }))
     }
 
     /// Ranks.
@@ -96,61 +87,13 @@ impl Job {
     /// Frames of the set-up channel so far, of all ranks.
     #[must_use]
     pub fn frames(&self) -> u64 {
-        self.channel.frames.load(Ordering::Relaxed)
+        self.channel.frames()
     }
 
     /// Bytes that members of collectives sent in them.
     #[must_use]
     pub fn frame_bytes(&self) -> u64 {
-        self.channel.bytes.load(Ordering::Relaxed)
-    }
-
-    fn published(&self, rank: u32) -> MutexGuard<'_, Values> {
-        self.published[rank as usize].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The set-up channel of ranks that share a process.
-pub struct Channel {
-    /// By receiver: sender and frame, in the order in which they came.
-    arrived: Box<[Mutex<Vec<Arrived>>]>,
-    left: Box<[AtomicBool]>,
-    /// The first that left; [`NOBODY`] before.
-    first_left: AtomicU32,
-    frames: AtomicU64,
-    bytes: AtomicU64,
-}
-
-const NOBODY: u32 = u32::MAX;
-
-/// A sender and its frame.
-pub(super) type Arrived = (u32, Vec<u8>);
-
-impl Channel {
-    /// Delivers a frame with so many bytes of a collective in it.
-    pub(super) fn send(&self, from: u32, to: u32, frame: Vec<u8>, bytes: usize) {
-        self.frames.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.arrived(to).push((from, frame));
-    }
-
-    /// Takes what arrived for a rank.
-    pub(super) fn receive(&self, rank: u32) -> Vec<Arrived> {
-        std::mem::take(&mut *self.arrived(rank))
-    }
-
-    /// Returns true if a frame of one rank waits to be received by another.
-    pub(super) fn has_arrived(&self, from: u32, to: u32) -> bool {
-        self.arrived(to).iter().any(|(sender, _)| *sender == from)
-    }
-
-    /// Returns true if a rank is no more. What it sent before has arrived.
-    pub(super) fn has_left(&self, rank: u32) -> bool {
-        self.left[rank as usize].load(Ordering::Acquire)
-    }
-
-    fn arrived(&self, rank: u32) -> MutexGuard<'_, Vec<Arrived>> {
-        self.arrived[rank as usize].lock().unwrap_or_else(PoisonError::into_inner)
+        self.channel.bytes()
     }
 }
 
@@ -158,14 +101,15 @@ impl Channel {
 struct Rank {
     job: Arc<Job>,
     rank: u32,
+    /// The fence that it waited for in vain; [`COMPLETE`] if there is none.
+    incomplete: AtomicU64,
 }
+
+const COMPLETE: u64 = u64::MAX;
 
 impl Drop for Rank {
     fn drop(&mut self) {
-        let channel = &self.job.channel;
-        channel.left[self.rank as usize].store(true, Ordering::Release);
-        let (from, to) = (Ordering::Release, Ordering::Relaxed);
-        let _ = channel.first_left.compare_exchange(NOBODY, self.rank, from, to);
+        self.job.channel.leave(self.rank);
     }
 }
 
@@ -187,29 +131,30 @@ impl Boot for Rank {
     }
 
     fn put(&self, key: &str, value: &[u8]) -> Result<(), BootError> {
-        match self.job.published(self.rank).entry(key.to_owned()) {
-            Entry::Occupied(_) => Err(BootError::Twice { key: key.into() }),
-            Entry::Vacant(place) => {
-                place.insert(value.to_vec());
-                Ok(())
-            }
-        }
+        self.job.published[self.rank as usize].put(key, value)
     }
 
     fn fence(&self, idle: &mut dyn FnMut()) -> Result<(), BootError> {
         let size = u64::from(self.job.size);
-        let round = self.job.fences.fetch_add(1, Ordering::AcqRel) / size;
-        let complete = || self.job.fences.load(Ordering::Acquire) / size > round;
+        // No rank counts twice for one fence.
+        let number = match self.incomplete.swap(COMPLETE, Ordering::Relaxed) {
+            COMPLETE => self.job.fences.fetch_add(1, Ordering::AcqRel) / size,
+            number => number,
+        };
+        let complete = || self.job.fences.load(Ordering::Acquire) / size > number;
+        let failed = |error| {
+            self.incomplete.store(number, Ordering::Relaxed);
+            Err(error)
+        };
         let (start, timeout) = (Instant::now(), os::timeout());
         while !complete() {
-            let rank = self.job.channel.first_left.load(Ordering::Acquire);
             // (It may have completed this one before it left.)
-            if rank != NOBODY && !complete() {
-                return Err(BootError::PeerDied { rank, how: LEFT.into() });
+            if let Some(left) = self.job.channel.first_left().filter(|_| !complete()) {
+                return failed(left);
             }
             if start.elapsed() > timeout {
                 let (what, seconds) = ("the launcher's fence".into(), timeout.as_secs());
-                return Err(BootError::TimedOut { what, missing: Vec::new(), seconds });
+                return failed(BootError::TimedOut { what, missing: Vec::new(), seconds });
             }
             idle();
             (self.job.pause)();
@@ -219,8 +164,7 @@ impl Boot for Rank {
 
     fn get(&self, rank: u32, key: &str) -> Result<Vec<u8>, BootError> {
         check_rank(rank, self.job.size)?;
-        let value = self.job.published(rank).get(key).cloned();
-        value.ok_or_else(|| BootError::NotPublished { rank, key: key.into() })
+        self.job.published[rank as usize].get(rank, key)
     }
 
     fn node_of(&self, rank: u32) -> Result<u32, BootError> {
@@ -250,9 +194,6 @@ impl Boot for Rank {
         Some(&self.job.channel)
     }
 }
-
-/// How a rank ended that left the others waiting.
-pub(super) const LEFT: &str = "left: it gave back all that it had of the job";
 
 #[cfg(test)]
 mod tests {
@@ -310,6 +251,8 @@ mod tests {
             }
             let failed = control.barrier(&world, 2, &mut || Ok(false)).unwrap_err();
             let fence = boot.fence(&mut || ()).unwrap_err();
+            // However often they come, a fence that lacks a rank is never complete.
+            (0..4).for_each(|_| drop(boot.fence(&mut || ()).unwrap_err()));
             Some([failed.peer(), fence.peer()])
         });
         let told = |at: usize| said[at].map(|[barrier, _]| barrier);

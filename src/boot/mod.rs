@@ -55,6 +55,7 @@ pub mod pmi1;
 pub mod pmix;
 pub mod simulated;
 mod sweep;
+mod values;
 
 pub use crate::process::ProcessId;
 pub use contact_info::ContactInfo;
@@ -62,7 +63,7 @@ pub use contact_info::ContactInfo;
 pub(crate) use control::fuzz as fuzz_control;
 #[cfg(test)]
 pub(crate) use control::gathered_by_all;
-pub use control::{Control, Gathered, Group, Idle, World, gather_by};
+pub use control::{Channel, Control, Gathered, Group, Idle, World, gather_by};
 pub use error::BootError;
 pub use introduction::{ADDRESSES_KEY, Introduction, Introductions, Unmet};
 pub use jobs::Jobs;
@@ -207,7 +208,7 @@ pub trait Boot: Send + Sync {
     }
 
     /// What carries the set-up channel where all ranks share this process.
-    fn channel(&self) -> Option<&in_process::Channel> {
+    fn channel(&self) -> Option<&Channel> {
         None
     }
 

@@ -230,7 +230,7 @@ impl Mesh {
             return Err(error);
         }
         if let Some(channel) = self.boot.channel() {
-            channel.send(self.boot.rank(), rank, frame.encode(), frame.payload.len());
+            channel.send(self.boot.rank(), rank, frame);
             return Ok(());
         }
         let peer = self.peer(rank)?;

@@ -31,6 +31,7 @@
 //! in the same order. After an error, use neither tag nor group again.
 
 mod acceptor;
+mod channel;
 mod collective;
 mod connection;
 mod failure_detector;
@@ -40,6 +41,7 @@ mod socket;
 
 use super::contact_info::ContactInfo;
 use super::{Boot, BootError, Liveness, Watch};
+pub use channel::Channel;
 use collective::{Collective, doublings};
 use mesh::Mesh;
 use protocol::Operation;
@@ -329,7 +331,7 @@ impl Control {
 
     /// Waits for sockets at most `limit`, without the lock, then serves them.
     fn progress(&self, limit: Duration) -> Result<(), BootError> {
-        if self.mesh().receive_in_process()? {
+        if self.mesh().receive_in_process() {
             return Ok(());
         }
         let mut set = self.mesh().poll_set();

@@ -13,7 +13,8 @@ impl Mesh {
         let gone = self.peers.get(&rank).and_then(|peer| peer.gone.as_ref());
         let dead = self.deaths.iter().find(|(dead, _)| *dead == rank);
         let told = dead.map(|(_, how)| how).or(gone.map(|gone| &gone.how)).cloned();
-        let how = told.or_else(|| self.left_in_process(rank))?;
+        let left = || self.boot.channel()?.left(rank, self.boot.rank());
+        let how = told.or_else(left)?;
         Some(self.reported_cause(rank).unwrap_or(BootError::PeerDied { rank, how }))
     }
 
