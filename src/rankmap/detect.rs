@@ -382,32 +382,30 @@ impl Detector {
         while at < count {
             let lpid = first.lpid.wrapping_add((pitch as u32).wrapping_mul(at));
             let start = Process { pg: first.pg, lpid };
-            if len == 2 {
+            if len == 2 && matches!(self.sink, Sink::Regular) {
                 // Pairs may be taken by the gaps between them.
-                self.push_piece(Piece { first: start, step, len: 1 });
+                self.push_process(start);
                 let second = Process { lpid: lpid.wrapping_add(step as u32), ..start };
                 let left = count - at - 1;
-                if left > 0 && self.ends_pair(jump, step) {
+                if left > 0 && self.ends_tooth(jump, 2, step) {
                     self.push_comb(Piece { first: second, step: jump, len }, pitch, left);
                     let lpid = second.lpid.wrapping_add((pitch as u32).wrapping_mul(left));
-                    let last = Process { lpid, ..second };
-                    return self.push_piece(Piece { first: last, step, len: 1 });
+                    return self.push_process(Process { lpid, ..second });
                 }
-                self.push_piece(Piece { first: second, step, len: 1 });
+                self.push_process(second);
             } else {
                 self.push_piece(Piece { first: start, step, len });
             }
             at += 1;
+            let regular = self.ends_tooth(step, len, jump);
             let [tooth, turn, ..] = &mut self.levels;
-            let regular = matches!(self.sink, Sink::Regular)
-                && (tooth.s, tooth.m, tooth.fast, turn.s) == (step, len, 0, jump);
             let space = SIZE_MAX.saturating_sub(self.count) / len.max(1);
             let turns = turn.fast.min(count - at).min(space);
             // As in `push_piece`: single runs find the rank at fault.
             let start = i64::from(first.lpid) + i64::from(pitch) * i64::from(at + turns - 1);
             let end = start + i64::from(step) * (i64::from(len) - 1);
             let valid = [start, end].iter().all(|lpid| (0..=i64::from(LPID_MAX)).contains(lpid));
-            if regular && self.error.is_none() && turns > 0 && valid {
+            if regular && turns > 0 && valid {
                 turn.fast -= turns;
                 tooth.n += turns * len;
                 self.last = self.last.wrapping_add((pitch as u32).wrapping_mul(turns));
@@ -417,11 +415,12 @@ impl Detector {
         }
     }
 
-    /// Returns true behind a pair of ranks `step` apart, of pairs `jump` from each other.
-    fn ends_pair(&self, step: i32, jump: i32) -> bool {
-        let [pair, turn, ..] = &self.levels;
-        let pairs = (pair.s, pair.m, pair.fast, turn.s) == (step, 2, 0, jump);
-        pairs && matches!(self.sink, Sink::Regular) && self.error.is_none()
+    /// Returns true behind a run of `len` ranks `step` apart, of such runs `jump` from the end
+    /// of one to the next.
+    fn ends_tooth(&self, step: i32, len: u32, jump: i32) -> bool {
+        let [tooth, turn, ..] = &self.levels;
+        let is_tooth = (tooth.s, tooth.m, tooth.fast, turn.s) == (step, len, 0, jump);
+        is_tooth && matches!(self.sink, Sink::Regular) && self.error.is_none()
     }
 
     /// The period of everything so far and of `difference`, if it has one.
