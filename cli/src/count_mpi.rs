@@ -115,14 +115,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let mut out = Vec::new();
-    if args.json {
-        let text = serde_json::to_string_pretty(&report).map_err(|e| e.to_string())?;
-        writeln!(out, "{text}").map_err(|e| e.to_string())?;
-    } else {
-        report.print(args, &stacks, &mut out).map_err(|e| e.to_string())?;
-    }
-    output::emit(&out)?;
+    output::report(&report, args.json, |out| report.print(args, &stacks, out))?;
     match report.stacks.values().all(|run| run.calls.is_empty()) {
         true => Err("no stack gave a figure (see above, or `error` of --json)".into()),
         false => Ok(ExitCode::SUCCESS),

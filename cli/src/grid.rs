@@ -6,7 +6,7 @@ mod job;
 
 use crate::arguments;
 use crate::output::{self, Table, count};
-use job::{Grid, STEPS, Taken};
+use job::{Counts, Grid, STEPS};
 use serde::Serialize;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -16,8 +16,9 @@ use std::sync::atomic::Ordering;
 ///
 /// Every rank is there, with a device, address vector, communicators and windows of its own, as a
 /// coroutine; few threads run all of them. The network copies between them, the launcher's store
-/// and the set-up channel stay in memory, and each rank is on a node of its own. What each says to others is what one of as many processes
-/// says. Messages are those of the set-up channel, heap bytes what a step leaves behind.
+/// and the set-up channel stay in memory, and each rank is on a node of its own. What each says to
+/// others is what one of as many processes says. Messages are those of the set-up channel, heap
+/// bytes what a step leaves behind.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Ranks: 1 to 1M; k is 1024, M is 1024k
@@ -44,7 +45,7 @@ fn ranks(text: &str) -> Result<u32, String> {
 struct Step {
     step: &'static str,
     #[serde(flatten)]
-    taken: Taken,
+    counts: Counts,
 }
 
 #[derive(Serialize)]
@@ -84,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         each.sum::<Result<usize, String>>()
     })?;
     bar.finish_and_clear();
-    let steps = STEPS.iter().zip(grid.taken()).map(|(step, taken)| Step { step, taken });
+    let steps = STEPS.iter().zip(grid.counts()).map(|(step, counts)| Step { step, counts });
     let report = Report {
         ranks: args.ranks,
         dims: grid.dims,
@@ -94,14 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         steps: steps.collect(),
         stack_bytes,
     };
-    let mut out = Vec::new();
-    if args.json {
-        serde_json::to_writer_pretty(&mut out, &report).map_err(|e| e.to_string())?;
-        out.push(b'\n');
-    } else {
-        table(&report).print(&mut out).map_err(|e| e.to_string())?;
-    }
-    output::emit(&out)?;
+    output::report(&report, args.json, |out| table(&report).print(out))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -110,26 +104,25 @@ fn table(report: &Report) -> Table {
         ["", "seconds", "us a rank", "messages\na rank", "bytes in\nthem", "heap bytes\na rank"];
     let mut table = Table::new(&head);
     let Report { ranks, dims: [x, y, z], threads, .. } = report;
-    let total = |of: u64| count(of);
     table
         .title(format!(
             "rankway grid: {} ranks in this process, {x} x {y} x {z}, run by {threads} threads",
-            total(u64::from(*ranks))
+            count(u64::from(*ranks))
         ))
         .title(format!(
             "Checked: {} puts and {} messages; 0 wrong.",
-            total(report.puts),
-            total(report.messages)
+            count(report.puts),
+            count(report.messages)
         ));
     let each = |of: f64| of / f64::from(*ranks);
-    for Step { step, taken } in &report.steps {
+    for Step { step, counts } in &report.steps {
         table.row(&[
             (*step).to_owned(),
-            output::number(taken.seconds, 2),
-            output::number(each(taken.seconds * 1e6), 1),
-            output::number(each(taken.messages as f64), 1),
-            output::number(each(taken.message_bytes as f64), 0),
-            output::number(each(taken.heap_bytes as f64), 0),
+            output::number(counts.seconds, 2),
+            output::number(each(counts.seconds * 1e6), 1),
+            output::number(each(counts.messages as f64), 1),
+            output::number(each(counts.message_bytes as f64), 0),
+            output::number(each(counts.heap_bytes as f64), 0),
         ]);
     }
     let stacks = output::number(each(report.stack_bytes as f64), 0);

@@ -192,14 +192,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     let bar = if args.json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
     let info = Info::gather(args.calibrate.then_some(&bar));
     bar.finish_and_clear();
-    let mut out = Vec::new();
-    if args.json {
-        serde_json::to_writer_pretty(&mut out, &info).map_err(|e| e.to_string())?;
-        out.push(b'\n');
-    } else {
-        report::text(&info, crate::output::columns(), &mut out).map_err(|e| e.to_string())?;
-    }
-    crate::output::emit(&out)?;
+    let columns = crate::output::columns();
+    crate::output::report(&info, args.json, |out| report::text(&info, columns, out))?;
     Ok(if args.strict && !info.ok { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

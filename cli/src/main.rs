@@ -24,6 +24,7 @@ mod rate;
 mod scatter;
 mod shared_object;
 mod simulate;
+mod stencil;
 mod trace;
 
 use clap::{Parser, Subcommand};

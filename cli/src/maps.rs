@@ -138,7 +138,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     }
     let mut out = Vec::new();
     if args.json {
-        report.json(&mut out)?;
+        out.extend(crate::output::json(&report)?);
     } else {
         report.text(&mut out).map_err(|e| e.to_string())?;
         if let Some(path) = &args.svg {

@@ -172,7 +172,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     }
     let mut out = Vec::new();
     if args.json {
-        report.json(&mut out)?;
+        out.extend(crate::output::json(&report)?);
     } else if args.csv {
         report.csv(&mut out).map_err(|e| e.to_string())?;
     } else {

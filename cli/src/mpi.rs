@@ -188,14 +188,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     let (ranks, windows) = (args.ranks(), args.windows());
     let figures = compare(args, &stacks, &runs);
     let report = Report { mpi, ranks, windows, figures, stacks: runs };
-    let mut out = Vec::new();
-    if args.json {
-        let text = serde_json::to_string_pretty(&report).map_err(|e| e.to_string())?;
-        writeln!(out, "{text}").map_err(|e| e.to_string())?;
-    } else {
-        report.print(&stacks, &mut out).map_err(|e| e.to_string())?;
-    }
-    output::emit(&out)?;
+    output::report(&report, args.json, |out| report.print(&stacks, out))?;
     if report.stacks.values().all(|run| run.figures.is_empty()) {
         return Err("no stack gave a figure (see above, or `error` of --json)".into());
     }

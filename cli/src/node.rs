@@ -96,14 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         Row { operation: name.clone(), unit: "ns", node: Some(*time), shm, ucx, raw, ratio }
     });
     let report = Report { rows: rows.collect() };
-    let mut out = Vec::new();
-    if args.json {
-        let text = serde_json::to_string_pretty(&report).map_err(text)?;
-        writeln!(out, "{text}").map_err(|e| e.to_string())?;
-    } else {
-        report.print(&mut out).map_err(|e| e.to_string())?;
-    }
-    output::emit(&out)?;
+    output::report(&report, args.json, |out| report.print(out))?;
     Ok(ExitCode::SUCCESS)
 }
 

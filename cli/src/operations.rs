@@ -81,14 +81,7 @@ const SLICE: Duration = Duration::from_millis(30);
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     let report = report(args)?;
-    let mut out = Vec::new();
-    if args.json {
-        let text = serde_json::to_string_pretty(&report).map_err(|e| e.to_string())?;
-        writeln!(out, "{text}").map_err(|e| e.to_string())?;
-    } else {
-        report.print(&mut out).map_err(|e| e.to_string())?;
-    }
-    output::emit(&out)?;
+    output::report(&report, args.json, |out| report.print(out))?;
     Ok(ExitCode::SUCCESS)
 }
 

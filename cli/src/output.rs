@@ -261,6 +261,27 @@ pub(crate) fn emit(text: &[u8]) -> Result<(), String> {
     }
 }
 
+/// Emits a report: as `--json` has it, or as `print` writes it.
+pub(crate) fn report(
+    report: &impl serde::Serialize,
+    as_json: bool,
+    print: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
+) -> Result<(), String> {
+    if as_json {
+        return emit(&json(report)?);
+    }
+    let mut out = Vec::new();
+    print(&mut out).map_err(text)?;
+    emit(&out)
+}
+
+/// A report as `--json` writes it.
+pub(crate) fn json(report: &impl serde::Serialize) -> Result<Vec<u8>, String> {
+    let mut out = serde_json::to_vec_pretty(report).map_err(text)?;
+    out.push(b'\n');
+    Ok(out)
+}
+
 /// A report as `--json` has it.
 pub(crate) fn value(report: &impl serde::Serialize) -> Result<serde_json::Value, String> {
     serde_json::to_value(report).map_err(|e| e.to_string())

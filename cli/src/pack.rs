@@ -316,8 +316,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     if let Some(library) = &args.serve {
         return Ok(peer::serve(library));
     }
-    let mut out = Vec::new();
     if args.list {
+        let mut out = Vec::new();
         list(&mut out).map_err(|e| e.to_string())?;
         output::emit(&out)?;
         return Ok(ExitCode::SUCCESS);
@@ -329,16 +329,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         return Ok(ExitCode::from(2));
     }
     let report = report(args)?;
-    if args.json {
-        let text = serde_json::to_string_pretty(&report).map_err(|e| e.to_string())?;
-        writeln!(out, "{text}").map_err(|e| e.to_string())?;
-    } else {
-        report.print(&mut out).map_err(|e| e.to_string())?;
-    }
     if let (Some(path), Some(named)) = (&args.svg, args.patterns.first()) {
         report.draw(named.name, path).map_err(|e| e.to_string())?;
     }
-    output::emit(&out)?;
+    output::report(&report, args.json, |out| report.print(out))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -183,11 +183,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         return check::compare(&page, &report, path);
     }
     let out = match (args.json, args.markdown) {
-        (true, _) => serde_json::to_string_pretty(&report).map_err(|e| e.to_string())? + "\n",
-        (_, true) => text::page(&report),
-        _ => text::plain(&report)?,
+        (true, _) => output::json(&report)?,
+        (_, true) => text::page(&report).into_bytes(),
+        _ => text::plain(&report)?.into_bytes(),
     };
-    output::emit(out.as_bytes())?;
+    output::emit(&out)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -128,14 +128,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     if let Some(path) = &args.svg {
         draw(&report, path)?;
     }
-    let mut out = Vec::new();
-    if args.json {
-        serde_json::to_writer_pretty(&mut out, &report).map_err(|e| e.to_string())?;
-        out.push(b'\n');
-    } else {
-        table(&report).print(&mut out).map_err(|e| e.to_string())?;
-    }
-    output::emit(&out)?;
+    output::report(&report, args.json, |out| table(&report).print(out))?;
     Ok(ExitCode::SUCCESS)
 }
 

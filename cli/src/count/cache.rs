@@ -19,7 +19,6 @@ use rankway_cli::observe::lines::{self, Lines};
 use rankway_cli::observe::step::Trace;
 use report::{All, LinesRow, Published, Report, Row};
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -77,16 +76,7 @@ const TRACED: [u32; 24] = [
 
 pub(super) fn run(args: &Args, json: bool) -> Result<ExitCode, String> {
     let report = report(args)?;
-    let mut out = Vec::new();
-    let written = if json {
-        serde_json::to_string_pretty(&report)
-            .map_err(|e| e.to_string())
-            .map(|text| writeln!(out, "{text}"))?
-    } else {
-        report.print(&mut out)
-    };
-    written.map_err(|e| e.to_string())?;
-    output::emit(&out)?;
+    output::report(&report, json, |out| report.print(out))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -8,7 +8,7 @@ use rankway_cli::observe::memory::resident;
 use std::cell::Cell;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::rc::Rc;
 
 /// Bytes of a stack. Only pages that were touched take memory.
 const STACK: usize = 256 << 10;
@@ -34,13 +34,8 @@ struct Stacks {
     bytes: usize,
 }
 
-// SAFETY: an address range; who runs on which slice of it is the coroutines' affair.
-unsafe impl Send for Stacks {}
-// SAFETY: as above.
-unsafe impl Sync for Stacks {}
-
 impl Stacks {
-    fn new(count: usize) -> Result<Arc<Stacks>, String> {
+    fn new(count: usize) -> Result<Rc<Stacks>, String> {
         let bytes = count.checked_mul(STACK).ok_or("more stacks than addresses")?;
         let prot = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -59,7 +54,7 @@ impl Stacks {
             libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE);
         }
         let start = NonNull::new(start.cast()).ok_or_else(why)?;
-        Ok(Arc::new(Stacks { start, bytes }))
+        Ok(Rc::new(Stacks { start, bytes }))
     }
 }
 
@@ -72,19 +67,15 @@ impl Drop for Stacks {
 
 /// The stack of one rank.
 struct Slice {
-    stacks: Arc<Stacks>,
+    stacks: Rc<Stacks>,
     at: usize,
 }
 
 impl Slice {
-    fn limit(&self) -> usize {
-        self.stacks.start.as_ptr().addr() + self.at * STACK
-    }
-
     /// Returns true if the end of the stack was never reached.
     fn sufficed(&self) -> bool {
         // Zero as it was mapped.
-        let end = std::ptr::with_exposed_provenance::<u8>(self.limit());
+        let end = std::ptr::with_exposed_provenance::<u8>(self.limit().get());
         // SAFETY: within the mapping, which nobody writes to there but a stack too deep.
         unsafe { std::slice::from_raw_parts(end, RESERVE) }.iter().all(|&byte| byte == 0)
     }
@@ -94,11 +85,11 @@ impl Slice {
 // ends are multiples of a page.
 unsafe impl Stack for Slice {
     fn base(&self) -> StackPointer {
-        StackPointer::new(self.limit() + STACK).unwrap_or(StackPointer::MAX)
+        self.limit().saturating_add(STACK)
     }
 
     fn limit(&self) -> StackPointer {
-        StackPointer::new(Slice::limit(self)).unwrap_or(StackPointer::MIN)
+        self.stacks.start.addr().saturating_add(self.at * STACK)
     }
 }
 
@@ -114,7 +105,7 @@ pub(super) fn run(
     stacks.start.as_ptr().expose_provenance();
     let each = |(at, rank)| {
         let body = body.clone();
-        let stack = Slice { stacks: Arc::clone(&stacks), at };
+        let stack = Slice { stacks: Rc::clone(&stacks), at };
         Coroutine::with_stack(stack, move |yielder, ()| {
             RUNNING.set(Some(NonNull::from(yielder)));
             let result = body(rank);
@@ -137,7 +128,7 @@ pub(super) fn run(
     }
     result?;
     let touched = resident(stacks.start.as_ptr(), stacks.bytes).map_err(|e| e.to_string())?;
-    let mut slices = (0..stacks.bytes / STACK).map(|at| Slice { stacks: Arc::clone(&stacks), at });
+    let mut slices = (0..stacks.bytes / STACK).map(|at| Slice { stacks: Rc::clone(&stacks), at });
     if !slices.all(|slice| slice.sufficed()) {
         return Err("a rank's stack was too small: what it did is not to be trusted".into());
     }

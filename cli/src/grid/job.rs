@@ -3,6 +3,7 @@
 use super::coroutines;
 use crate::HEAP;
 use crate::output::text;
+use crate::stencil::{Direction, NEIGHBOURS, directions};
 use rankway::boot::in_process::Job;
 use rankway::device::{self, Options};
 use rankway::msg::{Messenger, wait_all};
@@ -27,7 +28,7 @@ pub(super) const STEPS: [&str; 7] = [
 
 /// What a step took, of all ranks.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(super) struct Taken {
+pub(super) struct Counts {
     pub(super) seconds: f64,
     /// Of the set-up channel.
     pub(super) messages: u64,
@@ -55,8 +56,8 @@ impl Reading {
         }
     }
 
-    fn since(&self, before: &Reading) -> Taken {
-        Taken {
+    fn since(&self, before: &Reading) -> Counts {
+        Counts {
             seconds: (self.at - before.at).as_secs_f64(),
             messages: self.messages - before.messages,
             message_bytes: self.message_bytes - before.message_bytes,
@@ -67,16 +68,13 @@ impl Reading {
 
 /// A job on a periodic grid.
 pub(super) struct Grid {
-    pub(super) job: Arc<Job>,
+    job: Arc<Job>,
     pub(super) dims: [u32; 3],
     readings: Mutex<Vec<Reading>>,
     pub(super) puts: AtomicU64,
     pub(super) messages: AtomicU64,
     ended: Box<dyn Fn(usize) + Send + Sync>,
 }
-
-/// Steps to a neighbour in each dimension.
-type Direction = [i32; 3];
 
 impl Grid {
     /// Of so many ranks; `ended` is told of each step.
@@ -97,7 +95,7 @@ impl Grid {
     }
 
     /// What each step took, once all have ended.
-    pub(super) fn taken(&self) -> Vec<Taken> {
+    pub(super) fn counts(&self) -> Vec<Counts> {
         let mut readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
         readings.push(Reading::of(&self.job));
         readings.windows(2).map(|pair| pair[1].since(&pair[0])).collect()
@@ -143,21 +141,21 @@ impl Grid {
         check(layer.rank() == rank % layer.size(), "layer")?;
         self.step_ended(&world)?;
 
-        let mut memory = Memory::new(DIRECTIONS);
+        let mut memory = Memory::new(NEIGHBOURS);
         let window = memory.window(&all)?;
         self.step_ended(&world)?;
 
         window.fence().map_err(text)?;
-        for (slot, by) in directions() {
+        for (slot, by) in directions().enumerate() {
             let to = self.neighbour(rank, by);
             window.put(&word(rank, slot).to_ne_bytes(), to, slot).map_err(text)?;
         }
         window.fence().map_err(text)?;
-        for (slot, by) in directions() {
+        for (slot, by) in directions().enumerate() {
             let from = self.neighbour(rank, by.map(|step| -step));
             memory.expect(slot, word(from, slot))?;
         }
-        self.puts.fetch_add(DIRECTIONS as u64, Ordering::Relaxed);
+        self.puts.fetch_add(NEIGHBOURS as u64, Ordering::Relaxed);
         self.step_ended(&world)?;
 
         let mut lines = Memory::new(line.size() as usize);
@@ -209,14 +207,6 @@ impl Grid {
         self.messages.fetch_add(6, Ordering::Relaxed);
         Ok(())
     }
-}
-
-/// Neighbours in a grid of three dimensions.
-const DIRECTIONS: usize = 26;
-
-fn directions() -> impl Iterator<Item = (usize, Direction)> {
-    let all = (0..27).map(|cell| [cell / 9 - 1, cell / 3 % 3 - 1, cell % 3 - 1]);
-    all.filter(|by| *by != [0; 3]).enumerate()
 }
 
 /// Says who sent it and where it belongs; never 0.
@@ -272,7 +262,7 @@ mod tests {
         assert_eq!((dims(1), dims(7), dims(64)), ([1, 1, 1], [1, 1, 7], [4, 4, 4]));
         let grid = Grid::new(60, |_| ()).expect("a job");
         assert_eq!(grid.dims, [3, 4, 5]);
-        let mut all: Vec<u32> = directions().map(|(_, by)| grid.neighbour(0, by)).collect();
+        let mut all: Vec<u32> = directions().map(|by| grid.neighbour(0, by)).collect();
         assert_eq!((all.len(), all.iter().max()), (26, Some(&(2 * 20 + 3 * 5 + 4))));
         all.sort_unstable();
         all.dedup();

@@ -249,12 +249,6 @@ impl Report {
         });
     }
 
-    pub(super) fn json(&self, out: &mut Vec<u8>) -> Result<(), String> {
-        serde_json::to_writer_pretty(&mut *out, self).map_err(|e| e.to_string())?;
-        out.push(b'\n');
-        Ok(())
-    }
-
     pub(super) fn text(&self, out: &mut impl Write) -> io::Result<()> {
         if let (Some(layout), Some(device)) = (&self.layout, &self.device) {
             self.kinds_text(layout, device, out)?;

@@ -2,6 +2,7 @@
 
 use crate::HEAP;
 use crate::memory::pages;
+use crate::stencil::{NEIGHBOURS, directions};
 use rankway::boot::Boot;
 use rankway::boot::simulated::Simulated;
 use rankway::device::{Context, Device};
@@ -20,8 +21,6 @@ pub(super) const STEPS: [&str; 6] =
 /// What each took.
 pub(super) type Steps = [Counts; STEPS.len()];
 
-/// Peers of a process in a grid of three dimensions.
-const NEIGHBOURS: u32 = 26;
 /// So often a step is measured whose time depends on what was in the caches.
 const ROUNDS: u32 = 5;
 const DISPLACEMENT_UNIT: usize = 8;
@@ -132,12 +131,12 @@ impl Process {
     /// Ranks at a distance of the sides of a cube.
     fn neighbours(&self, rank: u32) -> Vec<u32> {
         let side = f64::from(self.size).cbrt() as i64;
-        let all = (0..27).map(|cell| {
-            let [x, y, z] = [cell % 3, cell / 3 % 3, cell / 9].map(|place: i64| place - 1);
+        let at = |step: i64| (i64::from(rank) + step).rem_euclid(i64::from(self.size)) as u32;
+        let steps = directions().map(|by| {
+            let [z, y, x] = by.map(i64::from);
             (z * side + y) * side + x
         });
-        let at = |step: i64| (i64::from(rank) + step).rem_euclid(i64::from(self.size)) as u32;
-        all.filter(|&step| step != 0).map(at).collect()
+        steps.map(at).collect()
     }
 
     /// From its start to its end.
@@ -178,7 +177,7 @@ impl Process {
                 context.connect(process).map(drop).map_err(say)
             })
         })?;
-        steps[1] = meter.counts(took, heap, pages(&device)?).each(NEIGHBOURS);
+        steps[1] = meter.counts(took, heap, pages(&device)?).each(NEIGHBOURS as u32);
 
         let meter = begin()?;
         let (kept, took, heap) = measured(|| {

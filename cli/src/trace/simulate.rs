@@ -119,8 +119,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
         report.draw_seconds(path)?;
     }
     if args.json {
-        let text = serde_json::to_string_pretty(&report).map_err(|e| e.to_string())?;
-        return output::emit(format!("{text}\n").as_bytes());
+        return output::emit(&output::json(&report)?);
     }
     let mut out = Vec::new();
     report.table().print(&mut out).map_err(|e| e.to_string())?;
