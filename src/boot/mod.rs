@@ -59,6 +59,7 @@ mod values;
 
 pub use crate::process::ProcessId;
 pub use contact_info::ContactInfo;
+pub(crate) use control::Around;
 #[cfg(fuzzing)]
 pub(crate) use control::fuzz as fuzz_control;
 #[cfg(test)]

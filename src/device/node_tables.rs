@@ -1,7 +1,7 @@
 //! Rank → node and rank → rank on its node, of the whole job.
 
 use super::DeviceError;
-use crate::boot::{Boot, BootError, Control, Dealt, Gathered, Placement, World};
+use crate::boot::{Around, Boot, BootError, Control, Dealt, Gathered, Placement, World};
 use crate::rankmap::compact::Strategy;
 use crate::rankmap::{Detector, MapError, RankMap};
 use std::collections::HashMap;
@@ -55,9 +55,9 @@ impl NodeTables {
             return Ok(NodeTables::dealt(dealt, boot.size())?);
         }
         let first = boot.local_ranks()?.first().copied().unwrap_or(boot.rank());
-        let mut firsts = Firsts::of(first);
+        let mut firsts = Firsts::of(first).around((boot.size(), boot.rank()));
         control.gather(&world, TAG, &mut firsts, &mut idle)?;
-        NodeTables::of_firsts(&firsts.by_rank(boot.rank())?, strategy)
+        NodeTables::of_firsts(&Firsts::by_rank(firsts)?, strategy)
     }
 
     /// How many ranks the node of a rank has, itself included.
@@ -145,8 +145,7 @@ fn firsts_of(dealt: Dealt, size: u32) -> Result<RankMap, MapError> {
     firsts.finish()?.compose(&blocks.finish()?)
 }
 
-/// The first rank on the node of each of consecutive ranks, the caller first: runs, joined on
-/// their way to all.
+/// The first rank on the node of each of consecutive ranks: runs, joined on their way to all.
 struct Firsts(RankMap);
 
 impl Firsts {
@@ -154,12 +153,18 @@ impl Firsts {
         Firsts(RankMap::affine(0, first, 0, 1).unwrap_or_else(|_| RankMap::direct(1)))
     }
 
-    /// By rank, of what a gather gave rank `me`.
-    fn by_rank(&self, me: u32) -> Result<RankMap, MapError> {
-        let (map, len) = (&self.0, self.0.len());
+    /// What a gather begins with in rank `me` of `size`.
+    fn around(self, place: (u32, u32)) -> Around<Firsts> {
+        Around::new(self, Firsts(RankMap::direct(0)), place)
+    }
+
+    /// By rank, of what a gather gave.
+    fn by_rank(gathered: Around<Firsts>) -> Result<RankMap, MapError> {
+        let (low, high) = gathered.by_rank();
         let mut all = Detector::new();
-        map.push_range(len - me..len, &mut all);
-        map.push_range(0..len - me, &mut all);
+        for Firsts(part) in [low, high] {
+            part.push_range(0..part.len(), &mut all);
+        }
         all.finish()
     }
 }
@@ -227,8 +232,10 @@ mod tests {
     /// What each rank ends with when all tell each other, in this thread.
     fn told(nodes: &[u32]) -> Vec<RankMap> {
         let first = |node| nodes.iter().position(|it| *it == node).unwrap_or(0) as u32;
-        let all = gathered_by_all(nodes.iter().map(|&node| Firsts::of(first(node))).collect());
-        (0..).zip(&all).map(|(me, one)| one.by_rank(me).expect("a map")).collect()
+        let size = nodes.len() as u32;
+        let all = (0..).zip(nodes).map(|(me, &node)| Firsts::of(first(node)).around((size, me)));
+        let all = gathered_by_all(all.collect());
+        all.into_iter().map(|all| Firsts::by_rank(all).expect("a map")).collect()
     }
 
     #[test]

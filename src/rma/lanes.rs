@@ -129,19 +129,23 @@ impl Lanes {
         Ok(())
     }
 
-    /// Words that begin with those of rank `me` and come round, by rank.
+    /// These and the words of as many ranks more.
     ///
     /// # Errors
     /// None in practice: they were maps.
-    pub(super) fn by_rank(&self, me: u32) -> Result<Lanes, MapError> {
-        let moved = |lane: &RankMap| {
+    pub(super) fn and(&self, more: &Lanes) -> Result<Lanes, MapError> {
+        let joined = |lane: &RankMap, more: &RankMap| {
             let mut all = Detector::new();
-            lane.push_range(lane.len() - me..lane.len(), &mut all);
-            lane.push_range(0..lane.len() - me, &mut all);
+            lane.push_range(0..lane.len(), &mut all);
+            more.push_range(0..more.len(), &mut all);
             all.finish()
         };
         let [low, middle, high] = &self.0;
-        Ok(Lanes([moved(low)?, moved(middle)?, moved(high)?]))
+        Ok(Lanes([
+            joined(low, &more.0[0])?,
+            joined(middle, &more.0[1])?,
+            joined(high, &more.0[2])?,
+        ]))
     }
 
     /// The words of these ranks, in their order.

@@ -25,20 +25,22 @@ fn a_process_of_a_million_does_what_one_of_a_thousand_does() {
         assert!(number(start, "kept_bytes") <= 65_536.0, "{start}");
         let put = &counts(&report, "first put to a peer")[at];
         assert!(number(put, "kept_bytes") <= 1024.0 && number(put, "questions") <= 2.0, "{put}");
-        let split = &counts(&report, "split")[at];
-        assert_eq!(number(split, "messages"), log, "{split}");
-        assert!(number(split, "message_bytes") <= 80.0 * log, "{split}");
-        assert!(number(split, "kept_bytes") <= 128.0, "{split}");
+        for step in ["split", "split of all but one"] {
+            let split = &counts(&report, step)[at];
+            assert_eq!(number(split, "messages"), log, "{split}");
+            assert!(number(split, "message_bytes") <= 120.0 * log, "{split}");
+            assert!(number(split, "kept_bytes") <= 128.0, "{split}");
+        }
         let window = &counts(&report, "window")[at];
         assert!(number(window, "message_bytes") <= 4096.0 + 160.0 * log, "{window}");
         assert!(number(window, "peak_bytes") <= 8192.0, "{window}");
     }
-    for step in ["start", "split", "window"] {
+    for step in ["start", "split", "split of all but one", "window"] {
         let growth = &named(&report, "steps", "step", step)["growth"];
         assert_eq!(growth["kept_bytes"], "constant", "{step}");
         assert_eq!(growth["peak_bytes"], "constant", "{step}");
     }
-    for step in ["split", "window"] {
+    for step in ["split", "split of all but one", "window"] {
         assert_eq!(named(&report, "steps", "step", step)["growth"]["messages"], "logarithmic");
     }
 }
@@ -48,6 +50,8 @@ fn tables_charts_and_wrong_arguments() {
     let parts = ["microseconds", "questions to the launcher", "O(log P)", "Simulated:", "split"];
     prints("simulate", &["-p", "4k", "--splits", "2"], &parts[..2]);
     prints("simulate", &["-p", "64k", "--splits", "2"], &parts);
+    // Where this process is the job's first.
+    prints("simulate", &["-p", "1k", "--ppn", "1k", "--splits", "2"], &parts[..2]);
     chart("simulate", &["-p", "16k", "--splits", "2"], &["split", "processes of the job"]);
     refuses_chart("simulate", &["-p", "1k", "--splits", "2"]);
     refuses(

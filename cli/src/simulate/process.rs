@@ -7,6 +7,7 @@ use rankway::boot::Boot;
 use rankway::boot::simulated::Simulated;
 use rankway::device::{Context, Device};
 use rankway::netmod::null::Null;
+use rankway::rankmap::RankMap;
 use rankway::rma::{Assert, Communicator, SimulatedMembers, Window};
 use rankway_cli::observe::memory::Heap;
 use serde::Serialize;
@@ -15,8 +16,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The steps, in the order in which they are taken.
-pub(super) const STEPS: [&str; 6] =
-    ["start", "first put to a peer", "split", "window", "put to 26 and flush", "end"];
+pub(super) const STEPS: [&str; 7] = [
+    "start",
+    "first put to a peer",
+    "split",
+    "split of all but one",
+    "window",
+    "put to 26 and flush",
+    "end",
+];
 
 /// What each took.
 pub(super) type Steps = [Counts; STEPS.len()];
@@ -139,6 +147,22 @@ impl Process {
         steps.map(at).collect()
     }
 
+    /// Odd and even members, so often as splits are asked for.
+    fn split(&self, all: &Communicator<Null>) -> Result<Vec<Option<Communicator<Null>>>, String> {
+        let rank = all.rank();
+        let (color, key) = odd_even(rank);
+        let members = (all.size() + 1 - rank % 2) / 2;
+        let mut kept = Vec::with_capacity(self.splits as usize);
+        for _ in 0..self.splits {
+            let half = all.split(color, key).map_err(say)?;
+            if half.as_ref().is_none_or(|it| (it.size(), it.rank()) != (members, rank / 2)) {
+                return Err("a split is not what it should be".into());
+            }
+            kept.push(half);
+        }
+        Ok(kept)
+    }
+
     /// From its start to its end.
     pub(super) fn lives(&self) -> Result<Steps, String> {
         let mut steps = Steps::default();
@@ -180,19 +204,18 @@ impl Process {
         steps[1] = meter.counts(took, heap, pages(&device)?).each(NEIGHBOURS as u32);
 
         let meter = begin()?;
-        let (kept, took, heap) = measured(|| {
-            let (color, key) = odd_even(rank);
-            let mut kept = Vec::with_capacity(self.splits as usize);
-            for _ in 0..self.splits {
-                kept.push(world.split(color, key).map_err(say)?);
-            }
-            Ok(kept)
-        })?;
+        let (kept, took, heap) = measured(|| self.split(&world))?;
         steps[2] = meter.counts(took, heap, pages(&device)?).each(self.splits);
-        let half = self.size.div_ceil(2);
-        if kept.iter().flatten().any(|one| one.size() != half || one.rank() != rank / 2) {
-            return Err("a split is not what it should be".into());
-        }
+        // Of an even job without its first rank, even ranks are one more than odd ones, and this
+        // process has an odd one: what members say does not come round.
+        let skip = u32::from(rank > 0);
+        let fewer = RankMap::affine(0, skip, 1, self.size - 1).map_err(say)?;
+        let members = Rc::new(SimulatedMembers::new(self.size - 1, rank - skip, odd_even));
+        let fewer = world.with_allgather(fewer, rank - skip, 1, members.clone());
+        let meter = Meter::new(&boot, &members, pages(&device)?);
+        let (_, took, heap) = measured(|| self.split(&fewer))?;
+        steps[3] = meter.counts(took, heap, pages(&device)?).each(self.splits);
+        drop(fewer);
 
         let meter = begin()?;
         let mut memory = vec![0_u64; 1024];
@@ -201,7 +224,7 @@ impl Process {
             // SAFETY: the memory outlives the window, and nobody else is there.
             unsafe { Window::create(&world, start, bytes, DISPLACEMENT_UNIT) }.map_err(say)
         })?;
-        steps[3] = meter.counts(took, heap, pages(&device)?);
+        steps[4] = meter.counts(took, heap, pages(&device)?);
         let puts = || -> Result<(), String> {
             for &peer in &neighbours {
                 window.put(&[1; 8], peer, 0).map_err(say)?;
@@ -212,7 +235,7 @@ impl Process {
         puts()?;
         let meter = begin()?;
         let ((), took, heap) = measured(|| (0..ROUNDS).try_for_each(|_| puts()))?;
-        steps[4] = meter.counts(took, heap, pages(&device)?).each(ROUNDS);
+        steps[5] = meter.counts(took, heap, pages(&device)?).each(ROUNDS);
         window.unlock_all().map_err(say)?;
         drop(window);
         drop(memory);
@@ -224,7 +247,7 @@ impl Process {
             drop(context);
             boot.finalize().map_err(say)
         })?;
-        steps[5] = meter.counts(took, heap, 0);
+        steps[6] = meter.counts(took, heap, 0);
         Ok(steps)
     }
 }

@@ -31,6 +31,7 @@
 //! in the same order. After an error, use neither tag nor group again.
 
 mod acceptor;
+mod around;
 mod channel;
 mod collective;
 mod connection;
@@ -41,6 +42,7 @@ mod socket;
 
 use super::contact_info::ContactInfo;
 use super::{Boot, BootError, Liveness, Watch};
+pub(crate) use around::Around;
 pub use channel::Channel;
 use collective::{Collective, doublings};
 use mesh::Mesh;

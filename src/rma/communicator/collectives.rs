@@ -97,26 +97,29 @@ impl<N: Netmod> Communicator<N> {
         self.gather_words(tag, Words::of(words, greatest).within(most))
     }
 
-    pub(super) fn gather_words(&self, tag: u64, mut gathered: Words) -> Result<Words, Error> {
+    pub(super) fn gather_words(&self, tag: u64, mut mine: Words) -> Result<Words, Error> {
+        let place = (self.size(), self.rank);
         let Some(own) = self.own_allgather() else {
             let control = self.device().control();
-            let done = control.gather(&Members(self), tag, &mut gathered, &mut self.idle());
+            let mut all = mine.around(place);
+            let done = control.gather(&Members(self), tag, &mut all, &mut self.idle());
             self.check_collective(done)?;
-            return Ok(gathered.by_rank(self.rank)?);
+            return Ok(Words::by_rank(all)?);
         };
         if own.exchanges() {
             let exchange = |to, from, values: Vec<u8>| {
                 let theirs = own.exchange(to, from, &values).map_err(BootError::Idle)?;
                 Ok((from, theirs))
             };
-            self.check_collective(gather_by((self.size(), self.rank), &mut gathered, exchange))?;
-            return Ok(gathered.by_rank(self.rank)?);
+            let mut all = mine.around(place);
+            self.check_collective(gather_by(place, &mut all, exchange))?;
+            return Ok(Words::by_rank(all)?);
         }
-        let all = own.allgather(&gathered.raw()).map_err(ErrorKind::Allgather);
-        gathered.take_all(&self.check_collective(all)?).map_err(|(rank, why)| {
+        let all = own.allgather(&mine.raw()).map_err(ErrorKind::Allgather);
+        mine.take_all(&self.check_collective(all)?).map_err(|(rank, why)| {
             Error::from(ErrorKind::Arguments(format!("rank {rank} is in another call: {why}")))
         })?;
-        Ok(gathered)
+        Ok(mine)
     }
 
     pub(super) fn allgather_tagged(&self, tag: u64, mine: &[u8]) -> Result<Vec<Vec<u8>>, Error> {

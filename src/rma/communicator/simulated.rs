@@ -2,7 +2,7 @@
 
 use super::Allgather;
 use super::words::Words;
-use crate::boot::Gathered as _;
+use crate::boot::{Around, Gathered as _};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
@@ -60,13 +60,16 @@ impl SimulatedMembers {
     /// What `count` members from one on have gathered, where this process has gathered `mine`
     /// of as many: in a split, what they say, else what it says.
     fn gathered(&self, first: u32, count: u32, mine: &[u8]) -> Result<Vec<u8>, String> {
-        let said = Words::first_of(count, mine)?;
-        let theirs = if said.len() == Words::OF_SPLIT {
-            let says = |at| (self.says)((first + at) % self.size);
-            Words::of_split((0..count).map(says)).map_err(|e| e.to_string())?
-        } else {
-            Words::repeated(&said, 0, count)
-        };
+        let (high, mine) = Around::<Words>::first_part(mine, count, (self.size, self.rank))?;
+        let said = Words::first_of(high, mine)?;
+        let theirs = Around::of(count, (self.size, first), |first, ranks| {
+            if said.len() == Words::OF_SPLIT {
+                Words::of_split((first..first + ranks).map(self.says))
+            } else {
+                Ok(Words::repeated(&said, 0, ranks))
+            }
+        });
+        let theirs = theirs.map_err(|e| e.to_string())?;
         Ok(theirs.head(count))
     }
 

@@ -1,7 +1,7 @@
 //! What the members of a communicator say in a collective, gathered without a list of them:
 //! words as rank maps, since most programs choose them by a formula of the rank.
 
-use crate::boot::Gathered;
+use crate::boot::{Around, Gathered};
 use crate::rankmap::{LPID_MAX, MapError, RankMap};
 use crate::rma::lanes::Lanes;
 
@@ -10,7 +10,7 @@ const KEY_ZERO: i64 = 3 << 30;
 /// The color of who joins none.
 const NO_COLOR: u64 = LPID_MAX as u64;
 
-/// Words of consecutive members, the caller first: as many of each.
+/// Words of consecutive members: as many of each.
 #[derive(Clone, Debug)]
 pub(in crate::rma) struct Words {
     /// None where those that differ take more than `most` bytes.
@@ -33,6 +33,13 @@ impl Words {
     pub(super) fn repeated(words: &[u64], greatest: u64, members: u32) -> Words {
         let columns = words.iter().map(|&word| Lanes::repeated(word, members)).collect();
         Words { columns, most: usize::MAX, greatest }
+    }
+
+    /// What a gather begins with in member `me` of `size`, which says this.
+    pub(super) fn around(self, place: (u32, u32)) -> Around<Words> {
+        let columns = vec![Lanes::repeated(0, 0); self.columns.len()];
+        let nobody = Words { columns, greatest: 0, ..self };
+        Around::new(self, nobody, place)
     }
 
     /// These as far as they take no more bytes than so many; more are given up, in some
@@ -86,13 +93,18 @@ impl Words {
         Ok(())
     }
 
-    /// By rank, of what a gather gave member `me`.
+    /// By rank, of what a gather gave.
     ///
     /// # Errors
     /// None in practice: they were maps.
-    pub(super) fn by_rank(&self, me: u32) -> Result<Words, MapError> {
-        let columns = self.columns.iter().map(|lanes| lanes.by_rank(me));
-        Ok(Words { columns: columns.collect::<Result<_, _>>()?, ..*self })
+    pub(super) fn by_rank(gathered: Around<Words>) -> Result<Words, MapError> {
+        let (low, high) = gathered.by_rank();
+        // (Of no word where either gave them up.)
+        let columns = low.columns.iter().zip(&high.columns).map(|(low, high)| low.and(high));
+        let columns = columns.collect::<Result<_, _>>()?;
+        let mut all = Words { columns, greatest: low.greatest.max(high.greatest), ..low };
+        all.limit();
+        Ok(all)
     }
 
     /// The words of one kind, by member; of words without a limit.
@@ -197,8 +209,9 @@ mod tests {
 
     /// What each member has at the end, by rank.
     fn gathered(all: Vec<Words>) -> Vec<Words> {
-        let all = gathered_by_all(all);
-        (0..).zip(&all).map(|(me, one)| one.by_rank(me).expect("maps")).collect()
+        let size = all.len() as u32;
+        let all = (0..).zip(all).map(|(me, one)| one.around((size, me))).collect();
+        gathered_by_all(all).into_iter().map(|all| Words::by_rank(all).expect("maps")).collect()
     }
 
     fn check(said: &[Said]) {
@@ -286,29 +299,35 @@ mod tests {
         ) {
             let word = |word: Option<u32>| word.unwrap_or(u32::MAX - 3).to_le_bytes();
             let bytes: Vec<u8> = words.into_iter().flat_map(word).collect();
-            let mut one = Words::of(&[1, 0], 0);
-            if one.append(more, &bytes).is_ok() {
-                prop_assert_eq!((one.column(0).len(), one.column(1).len()), (more + 1, more + 1));
+            for me in [0, more / 2, more] {
+                let mut one = Words::of(&[1, 0], 0).around((1 + more, me));
+                if one.append(more, &bytes).is_ok() {
+                    let words = Words::by_rank(one).expect("maps");
+                    prop_assert_eq!([0, 1].map(|at| words.column(at).len()), [more + 1; 2]);
+                }
             }
         }
     }
 
     #[test]
     fn a_formula_of_the_rank_is_some_tens_of_bytes() {
-        const N: u32 = 1 << 20;
-        let me = 777_777;
-        let members = SimulatedMembers::new(N, me, |rank| (Some(rank % 2), 0));
-        let mut longest = 0;
-        let mut mine = of((Some(me % 2), 0));
-        let exchange = |to, from, head: Vec<u8>| {
-            longest = longest.max(head.len());
-            Ok((from, members.exchange(to, from, &head).expect("words")))
-        };
-        gather_by((N, me), &mut mine, exchange).expect("a gather");
-        assert_eq!(members.messages(), 20);
-        assert!(longest < 100, "{longest} bytes");
-        let ranks = mine.by_rank(me).expect("maps").joined(1).expect("a map");
-        assert_eq!(ranks, RankMap::affine(0, 1, 2, N / 2).expect("lpids"));
+        // Whether it comes round with the number of ranks or not.
+        for (size, me) in [(1 << 20, 777_777), (999_999, 777_777), (999_999, 4), (16_777_213, 0)] {
+            let members = SimulatedMembers::new(size, me, |rank| (Some(rank % 2), 0));
+            let mut longest = 0;
+            let mut all = of((Some(me % 2), 0)).around((size, me));
+            let exchange = |to, from, head: Vec<u8>| {
+                longest = longest.max(head.len());
+                Ok((from, members.exchange(to, from, &head).expect("words")))
+            };
+            gather_by((size, me), &mut all, exchange).expect("a gather");
+            assert_eq!(members.messages(), u64::from(size.next_power_of_two().trailing_zeros()));
+            assert!(longest < 200, "{longest} bytes");
+            let words = Words::by_rank(all).expect("maps");
+            assert!(words.columns.iter().all(|lanes| lanes.heap() == 0), "{words:?}");
+            let ranks = words.joined(1).expect("a map");
+            assert_eq!(ranks, RankMap::affine(0, 1, 2, size / 2).expect("lpids"));
+        }
     }
 
     #[test]
@@ -327,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_member_in_another_call_is_named() {
-        let mut one = Words::of(&[1, 0], 0);
+        let mut one = Words::of(&[1, 0], 0).around((2, 0));
         let three = Words::of(&[1, 0, 0], 0).head(1);
         for wrong in
             [&[1][..], &[9; 8], &[0; 12], &[255; 64], &three, &[&one.head(1)[..], &[0]].concat()]
