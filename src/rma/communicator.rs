@@ -1,6 +1,7 @@
 //! Communicators: a rank map over a device.
 
 mod collectives;
+mod grid;
 mod recorded;
 mod simulated;
 mod words;
@@ -334,31 +335,10 @@ impl<N: Netmod> Communicator<N> {
                 format!("a grid of {dims:?} with {} flags does not hold {size} ranks", keep.len());
             return Err(ErrorKind::Arguments(why).into());
         }
-        let mut stride = 1;
-        let mut base = 0;
-        let mut kept = Vec::with_capacity(dims.len());
-        for (&extent, &keep) in dims.iter().zip(keep).rev() {
-            let coordinate = self.rank / stride % extent;
-            if keep {
-                kept.push((extent, stride));
-            } else {
-                base += coordinate * stride;
-            }
-            stride *= extent;
-        }
-        let count = kept.iter().map(|&(extent, _)| extent).product::<u32>();
-        // Fastest dimension first, as `kept` stands.
-        let cell = |index: u32| {
-            let mut rest = index;
-            kept.iter().fold(base, |at, &(extent, stride)| {
-                let digit = rest % extent;
-                rest /= extent;
-                at + digit * stride
-            })
-        };
-        let id = mix(&[id, u64::from(base)]);
-        let sub = self.subset((0..count).map(cell), id)?;
-        sub.ok_or_else(|| ErrorKind::Arguments("a sub-grid misses its own cell".into()).into())
+        let (ranks, mine) = grid::sub_grid(dims, keep, self.rank)?;
+        let map = self.map().compose_with(&ranks, self.map_strategy())?;
+        let first = ranks.get(0).map_or(0, |it| u64::from(it.lpid));
+        Ok(self.child(map, mine, mix(&[id, first])))
     }
 
     /// Waits for all members, making progress meanwhile. Collective.
