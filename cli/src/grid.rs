@@ -1,12 +1,11 @@
 //! `rankway grid`: a job of many ranks, all of them real and in this process, on a grid of three
 //! dimensions.
 
-mod coroutines;
 mod job;
 
-use crate::arguments;
 use crate::output::{self, Table, count};
-use job::{Counts, Grid, STEPS};
+use crate::ranks::{self, Counts};
+use job::{Grid, STEPS};
 use serde::Serialize;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,7 +21,7 @@ use std::sync::atomic::Ordering;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Ranks: 1 to 1M; k is 1024, M is 1024k
-    #[arg(short, long, value_name = "P", default_value = "100000", value_parser = ranks)]
+    #[arg(short, long, value_name = "P", default_value = "100000", value_parser = ranks::number)]
     ranks: u32,
 
     /// Threads that run them
@@ -32,13 +31,6 @@ pub(crate) struct Args {
     /// For programs: one JSON object
     #[arg(long)]
     json: bool,
-}
-
-const MOST: u32 = 1 << 20;
-
-fn ranks(text: &str) -> Result<u32, String> {
-    let ranks = arguments::number(text)?;
-    (1..=MOST).contains(&ranks).then_some(ranks).ok_or_else(|| "from 1 to 1M ranks".into())
 }
 
 #[derive(Serialize)]
@@ -62,8 +54,7 @@ struct Report {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
-    let threads = args.threads.unwrap_or(cores).min(args.ranks);
+    let threads = ranks::threads(args.ranks, args.threads);
     let bar = output::progress(STEPS.len() as u64, "steps".to_owned());
     bar.set_message(STEPS[0]);
     let told = bar.clone();
@@ -71,21 +62,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         told.set_position(ended as u64);
         told.set_message(STEPS[ended]);
     })?;
-    let share = |at: u32| (u64::from(args.ranks) * u64::from(at) / u64::from(threads)) as u32;
-    let stack_bytes = std::thread::scope(|scope| {
-        let start = |at| {
-            let grid = Arc::clone(&grid);
-            scope.spawn(move || {
-                coroutines::run(share(at)..share(at + 1), move |rank| grid.rank(rank))
-            })
-        };
-        let all: Vec<_> = (0..threads).map(start).collect();
-        let each =
-            all.into_iter().map(|one| one.join().map_err(|_| "a rank panicked".to_owned())?);
-        each.sum::<Result<usize, String>>()
-    })?;
+    let each = Arc::clone(&grid);
+    let stack_bytes = ranks::run(args.ranks, threads, move |rank| each.rank(rank))?;
     bar.finish_and_clear();
-    let steps = STEPS.iter().zip(grid.counts()).map(|(step, counts)| Step { step, counts });
+    let steps = STEPS.iter().zip(grid.steps.counts()).map(|(step, counts)| Step { step, counts });
     let report = Report {
         ranks: args.ranks,
         dims: grid.dims,

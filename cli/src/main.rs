@@ -3,6 +3,7 @@
 
 mod arguments;
 mod clock;
+mod communicators;
 mod compared;
 mod count;
 mod count_mpi;
@@ -20,6 +21,7 @@ mod output;
 mod pack;
 mod paper;
 mod plot;
+mod ranks;
 mod rate;
 mod scatter;
 mod shared_object;
@@ -74,6 +76,8 @@ enum Command {
     Simulate(simulate::Args),
     /// A real job of up to a million ranks in this process: what it makes and puts, checked
     Grid(grid::Args),
+    /// Communicators in a real job of many ranks in this process: made, sent through, gathered in
+    Communicators(communicators::Args),
     /// How small rank maps get and how fast they are, in every representation
     Maps(maps::Args),
     /// How fast noncontiguous data is packed, beside memcpy, loops and MPIs
@@ -101,6 +105,7 @@ fn main() -> ExitCode {
         Command::Memory(args) => memory::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Grid(args) => grid::run(&args),
+        Command::Communicators(args) => communicators::run(&args),
         Command::Maps(args) => maps::run(&args),
         Command::Pack(args) => pack::run(&args),
         Command::Mpi(args) => mpi::run(&args),

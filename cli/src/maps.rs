@@ -11,7 +11,8 @@ mod source;
 
 use self::measure::{Depth, measure};
 use self::report::Report;
-use self::source::{Wrong, named, sources};
+pub(crate) use self::source::named;
+use self::source::{Wrong, sources};
 use crate::arguments::{self, number};
 use crate::output::progress;
 use rankway::rankmap::compact::{Representation, Strategy};

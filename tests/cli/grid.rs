@@ -26,8 +26,8 @@ fn ranks_of_one_process_say_what_a_simulated_one_says() {
         let one = &array(step(&simulated, one), "counts")[0];
         for key in ["messages", "message_bytes"] {
             let each = number(step(&grid, real), key) / RANKS;
-            // (What is said of one rank is as long as the rank's number.)
-            assert!((each - number(one, key)).abs() <= 0.02 * each, "{real}, {key}: {each}, {one}");
+            // (Ranks whose own word is the odd one, or that meet rank 0 elsewhere, say more or less.)
+            assert!((each - number(one, key)).abs() <= 0.03 * each, "{real}, {key}: {each}, {one}");
         }
     }
     // Two fences, each a barrier of log₂ steps.

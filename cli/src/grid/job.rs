@@ -1,19 +1,14 @@
 //! What the ranks of the job do.
 
-use super::coroutines;
-use crate::HEAP;
 use crate::output::text;
+use crate::ranks::Steps;
 use crate::stencil::{Direction, NEIGHBOURS, directions};
-use rankway::boot::in_process::Job;
-use rankway::device::{self, Options};
 use rankway::msg::{Messenger, wait_all};
 use rankway::netmod::Netmod;
 use rankway::netmod::in_process::InProcess;
 use rankway::rma::{Communicator, Window};
-use serde::Serialize;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 /// The steps, in the order in which they are taken.
 pub(super) const STEPS: [&str; 7] = [
@@ -26,54 +21,12 @@ pub(super) const STEPS: [&str; 7] = [
     "end",
 ];
 
-/// What a step took, of all ranks.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub(super) struct Counts {
-    pub(super) seconds: f64,
-    /// Of the set-up channel.
-    pub(super) messages: u64,
-    pub(super) message_bytes: u64,
-    /// On the heap, less than before where it gave some back.
-    pub(super) heap_bytes: i64,
-}
-
-/// What is looked at between steps.
-#[derive(Clone, Copy)]
-struct Reading {
-    at: Instant,
-    messages: u64,
-    message_bytes: u64,
-    heap_bytes: usize,
-}
-
-impl Reading {
-    fn of(job: &Job) -> Reading {
-        Reading {
-            at: Instant::now(),
-            messages: job.frames(),
-            message_bytes: job.frame_bytes(),
-            heap_bytes: HEAP.read().live,
-        }
-    }
-
-    fn since(&self, before: &Reading) -> Counts {
-        Counts {
-            seconds: (self.at - before.at).as_secs_f64(),
-            messages: self.messages - before.messages,
-            message_bytes: self.message_bytes - before.message_bytes,
-            heap_bytes: self.heap_bytes as i64 - before.heap_bytes as i64,
-        }
-    }
-}
-
 /// A job on a periodic grid.
 pub(super) struct Grid {
-    job: Arc<Job>,
+    pub(super) steps: Steps,
     pub(super) dims: [u32; 3],
-    readings: Mutex<Vec<Reading>>,
     pub(super) puts: AtomicU64,
     pub(super) messages: AtomicU64,
-    ended: Box<dyn Fn(usize) + Send + Sync>,
 }
 
 impl Grid {
@@ -82,38 +35,12 @@ impl Grid {
         ranks: u32,
         ended: impl Fn(usize) + Send + Sync + 'static,
     ) -> Result<Arc<Grid>, String> {
-        let job = Job::new(ranks, coroutines::pause).map_err(text)?;
-        let first = Reading::of(&job);
         Ok(Arc::new(Grid {
-            job,
+            steps: Steps::new(ranks, ended)?,
             dims: dims(ranks),
-            readings: Mutex::new(vec![first]),
             puts: AtomicU64::new(0),
             messages: AtomicU64::new(0),
-            ended: Box::new(ended),
         }))
-    }
-
-    /// What each step took, once all have ended.
-    pub(super) fn counts(&self) -> Vec<Counts> {
-        let mut readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
-        readings.push(Reading::of(&self.job));
-        readings.windows(2).map(|pair| pair[1].since(&pair[0])).collect()
-    }
-
-    /// All ranks have come: the first reads what is there, while the others wait.
-    fn step_ended<N: Netmod>(&self, comm: &Communicator<N>) -> Result<(), String> {
-        let boot = comm.device().boot();
-        let mut idle = || {
-            let _ = comm.context().progress();
-        };
-        boot.fence(&mut idle).map_err(text)?;
-        if boot.rank() == 0 {
-            let mut readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
-            readings.push(Reading::of(&self.job));
-            (self.ended)(readings.len() - 1);
-        }
-        boot.fence(&mut idle).map_err(text)
     }
 
     fn neighbour(&self, rank: u32, by: Direction) -> u32 {
@@ -125,11 +52,9 @@ impl Grid {
 
     /// The life of one rank.
     pub(super) fn rank(&self, rank: u32) -> Result<(), String> {
-        let boot = self.job.rank(rank).map_err(text)?;
-        let context = device::open_over::<InProcess>(boot, &Options::default()).map_err(text)?;
-        context.set_progress_hook(coroutines::pause);
+        let context = self.steps.context(rank)?;
         let world = Communicator::world(&context);
-        self.step_ended(&world)?;
+        self.steps.end(&world)?;
 
         let all = world.dup();
         let reversed = world.reversed().map_err(text)?;
@@ -139,11 +64,11 @@ impl Grid {
         check(half.world_rank(half.rank()).map_err(text)? == rank, "half")?;
         check(reversed.rank() == world.size() - 1 - rank, "reverse")?;
         check(layer.rank() == rank % layer.size(), "layer")?;
-        self.step_ended(&world)?;
+        self.steps.end(&world)?;
 
         let mut memory = Memory::new(NEIGHBOURS);
         let window = memory.window(&all)?;
-        self.step_ended(&world)?;
+        self.steps.end(&world)?;
 
         window.fence().map_err(text)?;
         for (slot, by) in directions().enumerate() {
@@ -156,7 +81,7 @@ impl Grid {
             memory.expect(slot, word(from, slot))?;
         }
         self.puts.fetch_add(NEIGHBOURS as u64, Ordering::Relaxed);
-        self.step_ended(&world)?;
+        self.steps.end(&world)?;
 
         let mut lines = Memory::new(line.size() as usize);
         let mut along = lines.window(&line)?;
@@ -172,10 +97,10 @@ impl Grid {
         }
         along.free().map_err(text)?;
         self.puts.fetch_add(u64::from(line.size()), Ordering::Relaxed);
-        self.step_ended(&world)?;
+        self.steps.end(&world)?;
 
         self.messages(&world)?;
-        self.step_ended(&world)?;
+        self.steps.end(&world)?;
         drop(along);
         drop(window);
         Ok(())

@@ -28,7 +28,7 @@ pub(super) enum Wrong {
 }
 
 /// One or more built-ins by the name of one or of a group.
-pub(super) fn named(name: &str) -> Result<Vec<&'static Builtin>, String> {
+pub(crate) fn named(name: &str) -> Result<Vec<&'static Builtin>, String> {
     let of = |group: Group| CATALOG.iter().filter(move |one| one.group == group).collect();
     if let Some(one) = Builtin::named(name) {
         return Ok(vec![one]);

@@ -1,6 +1,6 @@
 //! What the other commands answer, each asked once.
 
-use crate::{count, maps, memory, operations, pack, rate, trace};
+use crate::{communicators, count, maps, memory, operations, pack, rate, trace};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -58,6 +58,7 @@ impl Answers {
 fn answer(mut words: Vec<&OsStr>) -> Result<Value, String> {
     words.push(OsStr::new("--json"));
     match &*words[0].to_string_lossy() {
+        "communicators" => communicators::value(&parsed(&words)?),
         "count" => count::value(&parsed(&words)?),
         "maps" => maps::value(&parsed(&words)?),
         "memory" => memory::value(&parsed(&words)?),

@@ -166,7 +166,9 @@ impl Process {
     /// From its start to its end.
     pub(super) fn lives(&self) -> Result<Steps, String> {
         let mut steps = Steps::default();
-        let rank = self.size / 2 / self.ppn * self.ppn;
+        // (In a gather of all, rank 0 comes amidst one of the messages of a rank here, as of
+        // ranks on the average.)
+        let rank = self.size / 4 * 3 / self.ppn * self.ppn;
         let members = Rc::new(SimulatedMembers::new(self.size, rank, odd_even));
         let open = || -> Result<(Arc<Simulated>, Rc<Context<Null>>), String> {
             let boot = Arc::new(Simulated::new(self.size, rank, self.ppn).map_err(say)?);
