@@ -63,12 +63,12 @@ typedef struct {
 /* A window. Operations may go to `count` ranks from `first` on without a further look at the
  * epoch. Unit is 0 where ranks differ. Where every rank's memory is mapped here, it begins at
  * start + stride * rank, and displacements below `words` have 8 bytes; else a provider reaches
- * `bytes` of it, and displacements up to `max_disp`. */
+ * `bytes` of it, displacements up to `max_disp`, and 8 bytes from those below `reached` on. */
 typedef struct {
     void *window;
     uint32_t first, count, passive;
     const void *access;         /* a rankway_access_t */
-    size_t unit, words, max_disp, bytes;
+    size_t unit, words, reached, max_disp, bytes;
     void *base;
     char *start;
     ptrdiff_t stride;

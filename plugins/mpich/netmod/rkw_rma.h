@@ -15,7 +15,12 @@
 MPL_STATIC_INLINE_PREFIX size_t rkw_plain(int count, MPI_Datatype datatype, int target_count,
                                           MPI_Datatype target_datatype)
 {
-    if (datatype != target_datatype || count != target_count || !HANDLE_IS_BUILTIN(datatype))
+    if (unlikely(datatype != target_datatype) || unlikely(count != target_count))
+        return 0;
+    /* One of 8 bytes is most of what programs put. */
+    if (likely((datatype & ~0xff) == (MPI_DOUBLE & ~0xff)) && likely(count == 1))
+        return 8;
+    if (!HANDLE_IS_BUILTIN(datatype))
         return 0;
     return (size_t) count * MPIR_Datatype_get_basic_size(datatype);
 }
@@ -26,23 +31,16 @@ MPL_STATIC_INLINE_PREFIX int rkw_open_to(const rkw_win_t * of, int rank)
     return likely((uint32_t) rank - of->first < of->count);
 }
 
-/* Where 8 bytes at `disp` of a rank are mapped here; else null. */
-MPL_STATIC_INLINE_PREFIX char *rkw_mapped(const rkw_win_t * of, int rank, MPI_Aint disp)
+/* Where a displacement below `words` of a rank is. */
+MPL_STATIC_INLINE_PREFIX char *rkw_mapped(const rkw_win_t * of, int rank, size_t disp)
 {
-    if (!rkw_open_to(of, rank) || (size_t) disp >= of->words)
-        return NULL;
     return of->start + rank * of->stride + disp * of->unit;
 }
 
-/* Whether `len` bytes may go to `disp` of a rank by the provider; `*offset` is where. (No
- * bytes are not less one.) */
-MPL_STATIC_INLINE_PREFIX int rkw_reach(const rkw_win_t * of, int rank, MPI_Aint disp, size_t len,
-                                      size_t * offset)
+/* Whether `len` bytes may go to `disp` by the provider. (No bytes are not less one.) */
+MPL_STATIC_INLINE_PREFIX int rkw_reach(const rkw_win_t * of, size_t disp, size_t len)
 {
-    if (!rkw_open_to(of, rank) || unlikely((size_t) disp > of->max_disp))
-        return 0;
-    *offset = (size_t) disp * of->unit;
-    return likely(len - 1 < of->bytes - *offset);
+    return likely(disp <= of->max_disp) && likely(len - 1 < of->bytes - disp * of->unit);
 }
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_put(const void *buf, int count, MPI_Datatype datatype,
@@ -51,18 +49,22 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_put(const void *buf, int count, MPI_Da
                                               RKW_OF_CH4)
 {
     const rkw_win_t *of = &RKW_WIN(win);
-    size_t len = rkw_plain(count, datatype, target_count, target_datatype), offset;
-    if (likely(len == 8)) {
-        char *at = rkw_mapped(of, rank, disp);
-        if (at) {
-            /* (A flush orders the stores; they leave no mark that it would look for.) */
-            memcpy(at, buf, 8);
+    size_t len = rkw_plain(count, datatype, target_count, target_datatype), at = disp;
+    if (rkw_open_to(of, rank)) {
+        if (likely(len == 8)) {
+            if (at < of->words) {
+                /* (A flush orders the stores; they leave no mark that it would look for.) */
+                memcpy(rkw_mapped(of, rank, at), buf, 8);
+                return MPI_SUCCESS;
+            }
+            if (likely(at < of->reached) &&
+                likely(!rankway_put_unchecked(of->access, buf, 8, rank, at * of->unit)))
+                return MPI_SUCCESS;
+        } else if (rkw_reach(of, at, len) &&
+                   likely(!rankway_put_unchecked(of->access, buf, len, rank, at * of->unit))) {
             return MPI_SUCCESS;
         }
     }
-    if (rkw_reach(of, rank, disp, len, &offset) &&
-        likely(!rankway_put_unchecked(of->access, buf, len, rank, offset)))
-        return MPI_SUCCESS;
     return rkw_put_any(buf, count, datatype, rank, disp, target_count, target_datatype, win);
 }
 
@@ -71,12 +73,11 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_get(void *buf, int count, MPI_Datatype
                                               MPI_Datatype target_datatype, MPIR_Win * win,
                                               RKW_OF_CH4)
 {
-    if (likely(rkw_plain(count, datatype, target_count, target_datatype) == 8)) {
-        const char *at = rkw_mapped(&RKW_WIN(win), rank, disp);
-        if (at) {
-            memcpy(buf, at, 8);
-            return MPI_SUCCESS;
-        }
+    const rkw_win_t *of = &RKW_WIN(win);
+    if (likely(rkw_plain(count, datatype, target_count, target_datatype) == 8) &&
+        rkw_open_to(of, rank) && likely((size_t) disp < of->words)) {
+        memcpy(buf, rkw_mapped(of, rank, disp), 8);
+        return MPI_SUCCESS;
     }
     return rkw_get_any(buf, count, datatype, rank, disp, target_count, target_datatype, win);
 }

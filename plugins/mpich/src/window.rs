@@ -55,7 +55,8 @@ pub(crate) struct rkw_win {
     unit: usize,
     /// Displacements from which 8 bytes fit into a rank's memory, where all of it is mapped.
     words: usize,
-    /// Where it is not, the last displacement and the bytes of a rank's memory.
+    /// Where it is not, as many, the last displacement and the bytes of a rank's memory.
+    reached: usize,
     max_disp: usize,
     bytes: usize,
     /// This process's memory.
@@ -205,6 +206,7 @@ unsafe fn made<N: Netmod>(
             access: access.cast(),
             unit: if uniform { unit as usize } else { 0 },
             words: if start.is_some() { words } else { 0 },
+            reached: if by_provider { words } else { 0 },
             max_disp: if by_provider { bytes / each } else { 0 },
             bytes: if by_provider { bytes } else { 0 },
             base: own,
