@@ -41,7 +41,7 @@ if [ "$which" = jobs ]; then
   # (UCX is not opened. Of "flushed" a file tells the other rank, which no sanitizer sees;
   # "long layouts" take minutes.)
   export RANKWAY_UCX=/nowhere
-  jobs=("${checked[@]}" --features ofi,ucx,pmix --test msg --test rma --test ops --test matrix)
+  jobs=("${checked[@]}" --features "ofi ucx pmix" --test msg --test rma --test ops --test matrix)
   these=("in process" --skip "long layouts")
   address "${jobs[@]}" -- "${these[@]}"
   thread "${jobs[@]}" -Zbuild-std -- "${these[@]}" --skip flushed
