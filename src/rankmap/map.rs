@@ -279,13 +279,11 @@ impl RankMap {
     }
 
     /// A process that more than one rank names, if there is any; members of a
-    /// communicator are all different. Regular maps are checked without
-    /// memory, tables through a sorted copy.
+    /// communicator are all different. Of a formula whose digits nest that is known at once,
+    /// others are looked at rank by rank, tables through a sorted copy.
     pub fn duplicate(&self) -> Option<Process> {
         match &self.form {
-            Form::Regular(Regular::Affine(_)) => {
-                (self.len() > 1 && self.get(0) == self.get(1)).then(|| self.get(0))?
-            }
+            Form::Regular(form) if self.size == 0 || form.is_apart(self.size) => None,
             form if form.is_formula() => {
                 let second = |(rank, p): &(u32, Process)| self.rank_of(*p) != Some(*rank);
                 (0..).zip(self.iter()).find(second).map(|(_, p)| p)

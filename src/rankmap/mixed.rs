@@ -114,13 +114,9 @@ impl Mixed {
         out
     }
 
-    /// The smallest rank below `size` with this lpid.
-    ///
-    /// Constant time when the digits nest (every box, however its dimensions
-    /// are ordered or reversed): each digit is then one division. Digits that
-    /// overlap are searched, two of them by Euclid's algorithm, so the cost is
-    /// at most the product of the other digits' extents.
-    pub(super) fn rank_of(&self, size: u32, lpid: u32) -> Option<u32> {
+    /// The digits of a map of so many ranks, at least one, in falling order of |stride|, and
+    /// what those of the phase add to the lpid; the `x` of the last rank.
+    fn places(&self, size: u32) -> ([Place; MAX_DIGITS], i128, i128) {
         let digits = self.digits as usize;
         let phase = i128::from(self.phase);
         let last = phase + i128::from(size) - 1;
@@ -140,11 +136,36 @@ impl Mixed {
             };
             places[k] = Place { stride, weight, extent: end / weight };
         }
-        let places = &mut places[..digits];
-        let before: i128 = places.iter().map(|p| p.stride * (phase / p.weight % p.extent)).sum();
+        let used = &mut places[..digits];
+        let before: i128 = used.iter().map(|p| p.stride * (phase / p.weight % p.extent)).sum();
+        used.sort_by_key(|p| core::cmp::Reverse((p.stride.unsigned_abs(), p.weight)));
+        (places, before, last)
+    }
+
+    /// Returns true if the digits of a map of so many ranks, at least one, nest, so that no two
+    /// ranks have one lpid: each outweighs all that add less.
+    pub(super) fn nests(&self, size: u32) -> bool {
+        let (places, ..) = self.places(size);
+        let mut reach = 0;
+        let mut turning = places[..self.digits as usize].iter().rev().filter(|p| p.extent > 1);
+        turning.all(|p| {
+            let outweighs = p.stride.abs() > reach;
+            reach += p.stride.abs() * (p.extent - 1);
+            outweighs
+        })
+    }
+
+    /// The smallest rank below `size` with this lpid.
+    ///
+    /// Constant time when the digits nest (every box, however its dimensions
+    /// are ordered or reversed): each digit is then one division. Digits that
+    /// overlap are searched, two of them by Euclid's algorithm, so the cost is
+    /// at most the product of the other digits' extents.
+    pub(super) fn rank_of(&self, size: u32, lpid: u32) -> Option<u32> {
+        let (places, before, last) = self.places(size);
+        let phase = i128::from(self.phase);
         let target = i128::from(lpid) - i128::from(self.first) + before;
-        places.sort_by_key(|p| core::cmp::Reverse((p.stride.unsigned_abs(), p.weight)));
-        let x = solve(places, target, phase, last)?;
+        let x = solve(&places[..self.digits as usize], target, phase, last)?;
         u32::try_from(x - phase).ok()
     }
 }

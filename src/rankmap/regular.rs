@@ -67,6 +67,18 @@ impl Regular {
         }
     }
 
+    /// Returns true if no two ranks of a map of so many, at least one, have one lpid, as far as
+    /// that is told without a look at each.
+    pub(super) fn is_apart(&self, size: u32) -> bool {
+        match self {
+            Regular::Affine(affine) => affine.step != 0 || size == 1,
+            Regular::Block(block) => block.widen().nests(size),
+            Regular::Mixed(mixed) => mixed.nests(size),
+            Regular::Tile(tile) => tile.is_apart(),
+            Regular::Segments(segments) => segments.is_apart(),
+        }
+    }
+
     /// `base + stride · self`, if that has the same form; the caller has checked
     /// that lpids stay in range.
     pub(super) fn scaled(&self, base: u32, stride: i32) -> Option<Regular> {

@@ -106,14 +106,28 @@ impl Segments {
         best
     }
 
+    /// Returns true if no two ranks have one lpid, as far as bounds tell: each run goes on, and
+    /// all are between others.
+    pub(super) fn is_apart(&self) -> bool {
+        let goes_on =
+            |(index, run): (usize, &Run)| run.step != 0 || self.end(index) - run.start == 1;
+        let mut all: Vec<(u32, u32)> =
+            (0..self.runs.len()).map(|index| self.bounds(index)).collect();
+        all.sort_unstable();
+        all.windows(2).all(|pair| pair[0].1 < pair[1].0)
+            && self.runs.iter().enumerate().all(goes_on)
+    }
+
+    /// The least and the greatest lpid of a run.
+    fn bounds(&self, index: usize) -> (u32, u32) {
+        let run = self.runs[index];
+        let last = Affine { first: run.first, step: run.step }.get(self.end(index) - run.start - 1);
+        (run.first.min(last), run.first.max(last))
+    }
+
     #[cold]
     fn invert(&self) -> Inverse {
-        let bounds = |index: usize| {
-            let run = self.runs[index];
-            let last =
-                Affine { first: run.first, step: run.step }.get(self.end(index) - run.start - 1);
-            (run.first.min(last), run.first.max(last))
-        };
+        let bounds = |index| self.bounds(index);
         let mut order: Box<[u32]> = (0..self.runs.len() as u32).collect();
         order.sort_unstable_by_key(|&index| bounds(index as usize));
         let lowest = order.iter().map(|&index| bounds(index as usize).0).collect();

@@ -35,8 +35,15 @@ fn check(map: &RankMap, pg: u32, list: &[u32]) {
     assert_eq!(map.get(list.len() as u32), None);
     assert!(map.iter().map(|p| p.lpid).eq(list.iter().copied()), "iter of {map:?}");
     let mut first = std::collections::BTreeMap::new();
+    let mut twice = std::collections::BTreeSet::new();
     for (rank, &lpid) in list.iter().enumerate() {
-        first.entry(lpid).or_insert(rank as u32);
+        if *first.entry(lpid).or_insert(rank as u32) < rank as u32 {
+            twice.insert(lpid);
+        }
+    }
+    match map.duplicate() {
+        Some(process) => assert!(twice.contains(&process.lpid), "{process:?} in {map:?}"),
+        None => assert!(twice.is_empty(), "{twice:?} in {map:?}"),
     }
     for (&lpid, &rank) in &first {
         assert_eq!(
@@ -112,6 +119,20 @@ fn runs_that_repeat_from_within_one_on_cost_nothing() {
             }
             assert!(map.bytes() < 200, "{map:?}");
         }
+    }
+}
+
+/// A look at each rank would take minutes.
+#[test]
+fn whether_a_formula_names_a_rank_twice_is_known_at_once() {
+    let size = SIZE_MAX / 2;
+    let mut blocks = Detector::new();
+    blocks.push_blockstride(0, 1, 100, 200, size);
+    let mut tiles = Detector::new();
+    tiles.extend_lpids((0..2_000_000).map(|rank| rank / 4 * 9 + [0, 5, 2, 3][rank as usize % 4]));
+    let (blocks, tiles) = (blocks.finish().expect("lpids"), tiles.finish().expect("lpids"));
+    for map in [&blocks, &tiles, &blocks.slice(7..size - 9).expect("ranks")] {
+        assert_eq!((map.model(), map.duplicate()), (map.model(), None));
     }
 }
 

@@ -42,6 +42,16 @@ impl Tile {
         self.lpids.iter().enumerate().filter_map(rank).min()
     }
 
+    /// Returns true if no two ranks have one lpid, as far as its growth tells: no two places of
+    /// the tile are some tiles from each other.
+    pub(super) fn is_apart(&self) -> bool {
+        let growth = self.growth.unsigned_abs();
+        let mut rests: Vec<u32> =
+            self.lpids.iter().filter_map(|it| it.checked_rem(growth)).collect();
+        rests.sort_unstable();
+        rests.len() == self.lpids.len() && rests.is_sorted_by(|a, b| a < b)
+    }
+
     /// `base + stride · self`; the caller has checked that lpids stay in range.
     pub(super) fn scaled(&self, base: u32, stride: i32) -> Tile {
         let scale = |&lpid: &u32| base.wrapping_add((stride as u32).wrapping_mul(lpid));
