@@ -167,51 +167,29 @@ fn table_6_1(answers: &mut Answers, outcome: &mut Outcome) -> Result<(), String>
     Ok(())
 }
 
-/// The part of a table that a process computes by itself, of a measured map by its ranks:
-/// seconds.
-type Part = fn(&Value, f64) -> f64;
-
-/// Each table with what it is of, and our part of it.
-const PARTS: [(&Seconds, &str, &str, Part); 3] = [
-    (&TABLE_6_2, "create", "map alone", |map, ranks| number(map, "/build_ns") * ranks / 1e9),
-    (&TABLE_6_3, "messages", "lookups alone", |map, _| number(map, "/random_ns") * 1e4 / 1e9),
-    (&TABLE_6_4, "gathers", "lookups alone", |map, ranks| {
-        number(map, "/sequential_ns") * ranks * 10.0 / 1e9
-    }),
-];
+/// Each table with what it is of.
+const TABLES: [(&Seconds, &str); 3] =
+    [(&TABLE_6_2, "create"), (&TABLE_6_3, "messages"), (&TABLE_6_4, "gathers")];
 
 fn tables_6_2(answers: &mut Answers, outcome: &mut Outcome) -> Result<(), String> {
     experiments(outcome, "seconds");
     outcome.chart = Some(Chart::Bars("seconds"));
-    for (table, what, ..) in PARTS {
+    for (table, what) in TABLES {
         let canonical = table.map(|row| row[0]);
         outcome.numbers(format!("{what}: canonical"), How::Quoted, 6, canonical);
         let best = table.map(|row| row[1..].iter().copied().fold(f64::INFINITY, f64::min));
         let best = outcome.numbers(format!("{what}: best other"), How::Quoted, 6, best);
         outcome.aside(best);
     }
-    let answer = timed(answers, TABLE)?;
-    for (_, what, part, seconds) in PARTS {
-        let ours = maps(&answer).into_iter().map(|map| {
-            let (_, _, row) = picked(map, "hybrid");
-            row.map_or(f64::NAN, |row| seconds(row, number(map, "/ranks")))
-        });
-        outcome.numbers(format!("{what}: ours, {part}"), How::Measured, 6, ours);
+    let answer = if answers.quick { Value::Null } else { answers.ask(RANKS)? };
+    for (_, what) in TABLES {
+        let seconds = (0..EXPERIMENTS)
+            .map(|at| number(&answer, &format!("/communicators/{at}/{what}_seconds")));
+        outcome.numbers(format!("{what}: ours"), How::Measured, 6, seconds);
     }
     outcome.note(
-        "Not had: 200,000 ranks on 8 machines. Ours: what one process computes of it, and the members \
-         among the first 12,000 ranks, all in one process; not compared.",
+        "Not had: 200,000 ranks on 8 machines. Ours: the first 12,000, all in one process; not compared.",
     );
-    if answers.quick {
-        return Ok(());
-    }
-    let answer = answers.ask(RANKS)?;
-    let all = answer["communicators"].as_array().map_or(&[][..], Vec::as_slice);
-    for (_, what, ..) in PARTS {
-        let seconds = all.iter().map(|made| number(made, &format!("/{what}_seconds")));
-        let name = format!("{what}: ours, 12,000 ranks");
-        outcome.numbers(name, How::Measured, 6, seconds.collect::<Vec<_>>());
-    }
     Ok(())
 }
 
