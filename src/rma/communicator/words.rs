@@ -353,6 +353,14 @@ mod tests {
         {
             assert!(one.append(1, wrong).is_err(), "{wrong:?}");
         }
+        // Where rank 0 is amidst what is said.
+        for wrong in
+            [&[1][..], &[0; 12], &[255; 64], &three, &[&[20, 0, 0, 0][..], &[0; 64]].concat()]
+        {
+            let mut one = Words::of(&[1, 0], 0).around((3, 1));
+            assert!(one.append(2, wrong).is_err(), "{wrong:?}");
+        }
+        let mut one = Words::of(&[1, 0], 0).around((2, 0));
         let wrong = gather_by((2, 0), &mut one, |_, from, _| Ok((from, vec![3; 20])));
         assert!(matches!(wrong, Err(BootError::Protocol { rank: 1, .. })), "{wrong:?}");
         let all = [vec![0; 24], vec![0; 16]];
