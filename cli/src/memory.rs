@@ -266,7 +266,7 @@ fn check(args: &Args) -> Result<(), String> {
 
 /// Bytes of memory that can be had without swapping; "plenty" where the system
 /// does not say.
-fn available() -> u64 {
+pub(crate) fn available() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let kib = text.lines().find_map(|line| {
         line.strip_prefix("MemAvailable:")?.split_whitespace().next()?.parse().ok()

@@ -5,9 +5,13 @@ mod steps;
 
 pub(crate) use steps::{Counts, Steps};
 
-use crate::arguments;
+use crate::memory::available;
+use crate::{arguments, output};
 
 const MOST: u32 = 1 << 20;
+/// Bytes of a rank that spoke to some tens of peers: a quarter each of its stack and its heap, the
+/// others of its address vector (`rankway grid`).
+const EACH: u64 = 80 << 10;
 
 /// Ranks of a job, as an argument has them.
 pub(crate) fn number(text: &str) -> Result<u32, String> {
@@ -24,12 +28,13 @@ pub(crate) fn threads(ranks: u32, asked: Option<u32>) -> u32 {
 /// Runs the life of each rank. Returns the bytes of their stacks that were touched.
 ///
 /// # Errors
-/// The first of a rank's; no memory for the stacks.
+/// The first of a rank's; no memory for them.
 pub(crate) fn run(
     ranks: u32,
     threads: u32,
     life: impl Fn(u32) -> Result<(), String> + Clone + Send + 'static,
 ) -> Result<usize, String> {
+    fit(ranks, available())?;
     let share = |at: u32| (u64::from(ranks) * u64::from(at) / u64::from(threads)) as u32;
     std::thread::scope(|scope| {
         let start = |at| {
@@ -41,4 +46,29 @@ pub(crate) fn run(
             all.into_iter().map(|one| one.join().map_err(|_| "a rank panicked".to_owned())?);
         each.sum::<Result<usize, String>>()
     })
+}
+
+/// Refuses more ranks than so many bytes are free for, before the system ends the process.
+fn fit(ranks: u32, free: u64) -> Result<(), String> {
+    let needed = u64::from(ranks) * EACH;
+    if needed <= free {
+        return Ok(());
+    }
+    Err(format!(
+        "{ranks} ranks take some {} of memory, and {} are free here; ask for fewer --ranks",
+        output::bytes(needed),
+        output::bytes(free)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_ranks_than_fit_are_refused() {
+        assert_eq!(fit(100_000, 8 << 30), Ok(()));
+        let refused = fit(1 << 20, 8 << 30).expect_err("80 GiB");
+        assert!(refused.contains("80 GiB of memory, and 8 GiB are free"), "{refused}");
+    }
 }
