@@ -131,3 +131,14 @@ fn say(said: &clap::Error) -> ExitCode {
         _ => ExitCode::from(said.exit_code() as u8),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_described_as_it_must_be() {
+        Cli::command().debug_assert();
+    }
+}

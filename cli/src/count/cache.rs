@@ -21,7 +21,9 @@ use report::{All, LinesRow, Published, Report, Row};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+// (The group of the arguments that these are among has the same name.)
 #[derive(clap::Args)]
+#[group(skip)]
 pub(super) struct Args {
     /// First-level data cache, bytes and lines of a set: 32KiB/8 [default: this machine's]
     #[arg(long, value_name = "BYTES/LINES", value_parser = geometry, requires = "cache")]
