@@ -160,12 +160,8 @@ impl Firsts {
 
     /// By rank, of what a gather gave.
     fn by_rank(gathered: Around<Firsts>) -> Result<RankMap, MapError> {
-        let (low, high) = gathered.by_rank();
-        let mut all = Detector::new();
-        for Firsts(part) in [low, high] {
-            part.push_range(0..part.len(), &mut all);
-        }
-        all.finish()
+        let (Firsts(low), Firsts(high)) = gathered.by_rank();
+        low.and(&high)
     }
 }
 
@@ -175,8 +171,7 @@ impl Gathered for Firsts {
     }
 
     fn append(&mut self, members: u32, values: &[u8]) -> Result<(), String> {
-        let mut all = Detector::new();
-        self.0.push_range(0..self.0.len(), &mut all);
+        let mut all = self.0.begun();
         all.push_encoded(members, values)?;
         self.0 = all.finish().map_err(|e| e.to_string())?;
         Ok(())

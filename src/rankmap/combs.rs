@@ -5,6 +5,7 @@ use core::ops::Range;
 
 use super::affine::{Affine, Piece};
 use super::detect::Detector;
+use super::error::MapError;
 use super::map::{Form, RankMap};
 use super::mixed::Mixed;
 use super::process::{LPID_MAX, Process};
@@ -33,6 +34,23 @@ impl RankMap {
         self.for_each_comb(ranks, &mut |comb| {
             detector.push_comb(comb.tooth, comb.pitch, comb.count);
         });
+    }
+
+    /// A detector that these ranks were pushed into, for more behind them.
+    pub(crate) fn begun(&self) -> Detector {
+        let mut all = Detector::new();
+        self.push_range(0..self.len(), &mut all);
+        all
+    }
+
+    /// These ranks and more behind them.
+    ///
+    /// # Errors
+    /// More than a map can have.
+    pub(crate) fn and(&self, more: &RankMap) -> Result<RankMap, MapError> {
+        let mut all = self.begun();
+        more.push_range(0..more.len(), &mut all);
+        all.finish()
     }
 
     /// All ranks of an lpid, rising, of a map of one process group.

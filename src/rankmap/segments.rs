@@ -127,15 +127,14 @@ impl Segments {
 
     #[cold]
     fn invert(&self) -> Inverse {
-        let bounds = |index| self.bounds(index);
         let mut order: Box<[u32]> = (0..self.runs.len() as u32).collect();
-        order.sort_unstable_by_key(|&index| bounds(index as usize));
-        let lowest = order.iter().map(|&index| bounds(index as usize).0).collect();
+        order.sort_unstable_by_key(|&index| self.bounds(index as usize));
+        let lowest = order.iter().map(|&index| self.bounds(index as usize).0).collect();
         let mut most = 0;
         let reach = order
             .iter()
             .map(|&index| {
-                most = bounds(index as usize).1.max(most);
+                most = self.bounds(index as usize).1.max(most);
                 most
             })
             .collect();

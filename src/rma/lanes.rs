@@ -116,8 +116,7 @@ impl Lanes {
             let len = 4 * u32::from_le_bytes(*len) as usize;
             let (more, rest) = rest.split_at_checked(len).ok_or("too short")?;
             *bytes = rest;
-            let mut all = Detector::new();
-            lane.push_range(0..lane.len(), &mut all);
+            let mut all = lane.begun();
             let one = if more.is_empty() { Some(&[0; 4]) } else { more.try_into().ok() };
             match one.map(|value: &[u8; 4]| u32::from_le_bytes(*value)) {
                 Some(value) if value > LPID_MAX => return Err("a part of too many bits".into()),
@@ -134,18 +133,8 @@ impl Lanes {
     /// # Errors
     /// None in practice: they were maps.
     pub(super) fn and(&self, more: &Lanes) -> Result<Lanes, MapError> {
-        let joined = |lane: &RankMap, more: &RankMap| {
-            let mut all = Detector::new();
-            lane.push_range(0..lane.len(), &mut all);
-            more.push_range(0..more.len(), &mut all);
-            all.finish()
-        };
-        let [low, middle, high] = &self.0;
-        Ok(Lanes([
-            joined(low, &more.0[0])?,
-            joined(middle, &more.0[1])?,
-            joined(high, &more.0[2])?,
-        ]))
+        let ([low, middle, high], [more_low, more_middle, more_high]) = (&self.0, &more.0);
+        Ok(Lanes([low.and(more_low)?, middle.and(more_middle)?, high.and(more_high)?]))
     }
 
     /// The words of these ranks, in their order.
