@@ -300,11 +300,10 @@ impl Netmod for InProcess {
     }
 
     unsafe fn write(&self, endpoint: &Endpoint, op: Transfer<*const u8>) -> isize {
-        let rc = self.network.at_target((op.dest, op.addr, op.key), op.len, |there| {
-            // SAFETY: as in `inject`.
-            unsafe { std::ptr::copy(op.buf, there, op.len) }
-        });
-        endpoint.did(rc, op.token)
+        let Transfer { buf, len, dest, addr, key, token } = op;
+        let handle = InProcess::inject_handle(endpoint);
+        // SAFETY: the endpoint is open; [BUF].
+        endpoint.did(unsafe { InProcess::inject(handle, buf, len, dest, addr, key) }, token)
     }
 
     unsafe fn read(&self, endpoint: &Endpoint, op: Transfer<*mut u8>) -> isize {
