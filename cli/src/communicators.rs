@@ -27,9 +27,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "P", default_value = "20000", value_parser = ranks::number)]
     ranks: u32,
 
-    /// Threads that run them
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    threads: Option<u32>,
+    #[command(flatten)]
+    threads: ranks::Threads,
 
     /// For programs: one JSON object
     #[arg(long)]
@@ -91,7 +90,7 @@ fn measured(args: &Args) -> Result<Report, String> {
     let all: Vec<&'static Builtin> = args.maps.iter().flatten().copied().collect();
     let experiments = all.iter().map(|one| Experiment::new(one, args.ranks));
     let experiments = experiments.collect::<Result<Vec<_>, _>>()?;
-    let threads = ranks::threads(args.ranks, args.threads);
+    let threads = args.threads.of(args.ranks);
     let bar = output::progress(1 + (STEPS * all.len()) as u64, "steps".to_owned());
     bar.set_message("start");
     let (told, names) = (bar.clone(), all.clone());

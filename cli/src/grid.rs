@@ -24,9 +24,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "P", default_value = "100000", value_parser = ranks::number)]
     ranks: u32,
 
-    /// Threads that run them
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    threads: Option<u32>,
+    #[command(flatten)]
+    threads: ranks::Threads,
 
     /// For programs: one JSON object
     #[arg(long)]
@@ -54,7 +53,7 @@ struct Report {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
-    let threads = ranks::threads(args.ranks, args.threads);
+    let threads = args.threads.of(args.ranks);
     let bar = output::progress(STEPS.len() as u64, "steps".to_owned());
     bar.set_message(STEPS[0]);
     let told = bar.clone();

@@ -1,8 +1,10 @@
 //! Real jobs of many ranks in this process, each of them a coroutine.
 
 mod coroutines;
+mod exchange;
 mod steps;
 
+pub(crate) use exchange::{check, exchange, word};
 pub(crate) use steps::{Counts, Steps};
 
 use crate::memory::available;
@@ -19,10 +21,20 @@ pub(crate) fn number(text: &str) -> Result<u32, String> {
     (1..=MOST).contains(&ranks).then_some(ranks).ok_or_else(|| "from 1 to 1M ranks".into())
 }
 
-/// Threads that run so many ranks where nobody asks for other than one for each processor.
-pub(crate) fn threads(ranks: u32, asked: Option<u32>) -> u32 {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
-    asked.unwrap_or(cores).min(ranks)
+/// Who runs them.
+#[derive(clap::Args)]
+pub(crate) struct Threads {
+    /// Threads that run them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+}
+
+impl Threads {
+    /// How many run so many ranks: one for each processor where nobody asks for another number.
+    pub(crate) fn of(&self, ranks: u32) -> u32 {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+        self.threads.unwrap_or(cores).min(ranks)
+    }
 }
 
 /// Runs the life of each rank. Returns the bytes of their stacks that were touched.

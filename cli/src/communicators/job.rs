@@ -1,8 +1,8 @@
 //! What the ranks of the job do.
 
 use crate::output::text;
-use crate::ranks::Steps;
-use rankway::msg::{Messenger, wait_all};
+use crate::ranks::{Steps, check, exchange, word};
+use rankway::msg::Messenger;
 use rankway::netmod::in_process::InProcess;
 use rankway::rma::Communicator;
 use rankway_cli::observe::maps::{Builtin, Random};
@@ -59,7 +59,7 @@ impl Experiment {
 
     /// What a member sends under a tag.
     fn word(&self, from: u32, tag: u32) -> u64 {
-        1 << 63 | u64::from(tag) << 32 | u64::from(self.lpids[from as usize])
+        word(self.lpids[from as usize], tag)
     }
 }
 
@@ -124,46 +124,18 @@ impl<'a> Member<'a> {
         let pairs = mine.iter().map(|&tag| (tag, self.of.pairs[tag as usize]));
         let received = pairs.clone().filter(|(_, (_, to))| *to == self.place);
         let sent = pairs.filter(|(_, (from, _))| *from == self.place);
-        self.exchange(
-            received.map(|(tag, (from, _))| (from, tag)),
-            sent.map(|(tag, (_, to))| (to, tag)),
+        exchange(
+            &self.messenger,
+            received.map(|(tag, (from, _))| (from, tag, self.of.word(from, tag))),
+            sent.map(|(tag, (_, to))| (to, tag, self.of.word(self.place, tag))),
         )
     }
 
     /// A word of each member at the first.
     fn gathers(&self, tag: u32) -> Result<(), String> {
         let members = if self.place == 0 { self.of.lpids.len() as u32 } else { 1 };
-        self.exchange((1..members).map(|from| (from, tag)), (self.place > 0).then_some((0, tag)))
+        let received = (1..members).map(|from| (from, tag, self.of.word(from, tag)));
+        let sent = (self.place > 0).then(|| (0, tag, self.of.word(self.place, tag)));
+        exchange(&self.messenger, received, sent)
     }
-
-    /// Receives a word of each, by place and tag, sends one to each, and checks what came.
-    fn exchange(
-        &self,
-        from: impl Iterator<Item = (u32, u32)> + Clone,
-        to: impl IntoIterator<Item = (u32, u32)>,
-    ) -> Result<(), String> {
-        let out: Vec<(u32, u32, u64)> =
-            to.into_iter().map(|(to, tag)| (to, tag, self.of.word(self.place, tag))).collect();
-        let mut got = vec![0_u64; from.clone().count()];
-        let mut requests = Vec::with_capacity(got.len() + out.len());
-        for ((from, tag), got) in from.clone().zip(&mut got) {
-            // SAFETY: the word outlives the wait below.
-            let receive =
-                unsafe { self.messenger.irecv(std::ptr::from_mut(got).cast(), 8, from, tag) };
-            requests.push(receive.map_err(text)?);
-        }
-        for (to, tag, word) in &out {
-            // SAFETY: the word outlives the wait below.
-            let send =
-                unsafe { self.messenger.isend(std::ptr::from_ref(word).cast(), 8, *to, *tag) };
-            requests.push(send.map_err(text)?);
-        }
-        wait_all(requests).map_err(text)?;
-        from.zip(got)
-            .try_for_each(|((from, tag), got)| check(got == self.of.word(from, tag), "message"))
-    }
-}
-
-fn check(is: bool, what: &str) -> Result<(), String> {
-    if is { Ok(()) } else { Err(format!("a {what} is not what it should be")) }
 }

@@ -1,9 +1,9 @@
 //! What the ranks of the job do.
 
 use crate::output::text;
-use crate::ranks::Steps;
+use crate::ranks::{Steps, check, exchange, word};
 use crate::stencil::{Direction, NEIGHBOURS, directions};
-use rankway::msg::{Messenger, wait_all};
+use rankway::msg::Messenger;
 use rankway::netmod::Netmod;
 use rankway::netmod::in_process::InProcess;
 use rankway::rma::{Communicator, Window};
@@ -71,14 +71,14 @@ impl Grid {
         self.steps.end(&world)?;
 
         window.fence().map_err(text)?;
-        for (slot, by) in directions().enumerate() {
+        for (slot, by) in (0..).zip(directions()) {
             let to = self.neighbour(rank, by);
-            window.put(&word(rank, slot).to_ne_bytes(), to, slot).map_err(text)?;
+            window.put(&word(rank, slot).to_ne_bytes(), to, slot as usize).map_err(text)?;
         }
         window.fence().map_err(text)?;
-        for (slot, by) in directions().enumerate() {
+        for (slot, by) in (0..).zip(directions()) {
             let from = self.neighbour(rank, by.map(|step| -step));
-            memory.expect(slot, word(from, slot))?;
+            memory.expect(slot as usize, word(from, slot))?;
         }
         self.puts.fetch_add(NEIGHBOURS as u64, Ordering::Relaxed);
         self.steps.end(&world)?;
@@ -88,12 +88,12 @@ impl Grid {
         along.fence().map_err(text)?;
         for to in 0..line.size() {
             let at = line.rank() as usize;
-            along.put(&word(rank, to as usize).to_ne_bytes(), to, at).map_err(text)?;
+            along.put(&word(rank, to).to_ne_bytes(), to, at).map_err(text)?;
         }
         along.fence().map_err(text)?;
         for from in 0..line.size() {
             let sender = line.world_rank(from).map_err(text)?;
-            lines.expect(from as usize, word(sender, line.rank() as usize))?;
+            lines.expect(from as usize, word(sender, line.rank()))?;
         }
         along.free().map_err(text)?;
         self.puts.fetch_add(u64::from(line.size()), Ordering::Relaxed);
@@ -112,35 +112,16 @@ impl Grid {
         let messenger = Messenger::open(world).map_err(text)?;
         let faces: [Direction; 6] =
             [[-1, 0, 0], [1, 0, 0], [0, -1, 0], [0, 1, 0], [0, 0, -1], [0, 0, 1]];
-        let out: [_; 6] = std::array::from_fn(|tag| word(rank, tag));
-        let mut got = [0_u64; 6];
-        let mut requests = Vec::with_capacity(12);
-        for ((tag, by), (out, got)) in (0..).zip(faces).zip(out.iter().zip(&mut got)) {
-            let (to, from) = (self.neighbour(rank, by), self.neighbour(rank, by.map(|it| -it)));
-            let (sent, received) = (std::ptr::from_ref(out), std::ptr::from_mut(got));
-            // SAFETY: both words outlive the wait below.
-            unsafe {
-                requests.push(messenger.irecv(received.cast(), 8, from, tag).map_err(text)?);
-                requests.push(messenger.isend(sent.cast(), 8, to, tag).map_err(text)?);
-            }
-        }
-        wait_all(requests).map_err(text)?;
-        for ((tag, by), got) in faces.into_iter().enumerate().zip(got) {
+        let places = (0..).zip(faces);
+        let received = places.clone().map(|(tag, by)| {
             let from = self.neighbour(rank, by.map(|it| -it));
-            check(got == word(from, tag), "message")?;
-        }
+            (from, tag, word(from, tag))
+        });
+        let sent = places.map(|(tag, by)| (self.neighbour(rank, by), tag, word(rank, tag)));
+        exchange(&messenger, received, sent)?;
         self.messages.fetch_add(6, Ordering::Relaxed);
         Ok(())
     }
-}
-
-/// Says who sent it and where it belongs; never 0.
-fn word(from: u32, place: usize) -> u64 {
-    1 << 63 | (place as u64) << 32 | u64::from(from)
-}
-
-fn check(is: bool, what: &str) -> Result<(), String> {
-    if is { Ok(()) } else { Err(format!("a {what} is not what it should be")) }
 }
 
 /// Three factors of a number, the largest last, as near to a cube as its divisors allow.
