@@ -2,7 +2,7 @@
 //!
 //! The link to each peer numbers what it sends, puts what arrives early aside,
 //! and queues what the provider has no space for. Nothing is kept for a peer
-//! nobody sent to or heard of, 40 bytes for one with nothing queued.
+//! nobody sent to or heard of, 48 bytes for one with nothing queued.
 //!
 //! Never looks into a body and knows nothing of messages or windows; the context
 //! sends over it (`transmit.rs`) and finds where (`route.rs`).
@@ -40,7 +40,9 @@ pub(super) struct Links {
 pub(super) struct Link {
     dest: Cell<u64>,
     /// What may be copied by the provider, bytes of body.
-    inject: Cell<usize>,
+    inject: Cell<u32>,
+    /// What this process is called there, of a link that was opened.
+    name: Cell<u32>,
     /// Packets go to the provider at once: open, and nothing is queued.
     direct: Cell<bool>,
     local: Cell<bool>,
@@ -194,7 +196,13 @@ impl Link {
     /// What may be copied by the provider, bytes of body.
     #[inline]
     pub(super) fn inject(&self) -> usize {
-        self.inject.get()
+        self.inject.get() as usize
+    }
+
+    /// What this process is called there, of a link that was opened.
+    #[inline]
+    pub(super) fn name(&self) -> u32 {
+        self.name.get()
     }
 
     /// Number of the next packet.
@@ -240,15 +248,17 @@ impl Link {
     }
 
     /// Packets go along `route` from now on, to the peer's inbox where it can be
-    /// reached; those of `inject` bytes, head included, are copied.
-    pub(super) fn open(&self, route: Route, outbox: Option<Outbox>, inject: usize) {
+    /// reached; those of `inject` bytes, head included, are copied. This process is called
+    /// `name` there.
+    pub(super) fn open(&self, route: Route, outbox: Option<Outbox>, inject: usize, name: u32) {
         if let (Some(outbox), None) = (outbox, self.outbox()) {
             // SAFETY: there is none that somebody could hold.
             unsafe { *self.outbox.get() = Some(Box::new(outbox)) };
         }
         self.dest.set(route.dest);
         self.local.set(route.transport == Transport::Local);
-        self.inject.set(inject.saturating_sub(HEAD));
+        self.inject.set(inject.saturating_sub(HEAD) as u32);
+        self.name.set(name);
         self.set_state(State::Open);
     }
 

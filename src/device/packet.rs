@@ -90,13 +90,7 @@ impl Head {
 
     #[inline]
     pub(super) fn encode(&self, from: u32, number: u16) -> [u8; HEAD] {
-        let first = self.first() | u64::from(number) << 16 | u64::from(from) << 32;
-        let mut out = [0; HEAD];
-        out[..8].copy_from_slice(&first.to_le_bytes());
-        for (i, word) in self.words.iter().enumerate() {
-            out[8 + 8 * i..16 + 8 * i].copy_from_slice(&word.to_le_bytes());
-        }
-        out
+        encode(self.first(), from, number, self.words)
     }
 
     /// Of a packet that came through shared memory.
@@ -118,6 +112,18 @@ impl Head {
         };
         Some((head, (first >> 16) as u16))
     }
+}
+
+/// [`Head::encode`] of a head whose [`Head::first`] is known.
+#[inline(always)]
+pub(super) fn encode(first: u64, from: u32, number: u16, words: [u64; 3]) -> [u8; HEAD] {
+    let first = first | u64::from(number) << 16 | u64::from(from) << 32;
+    let mut out = [0; HEAD];
+    out[..8].copy_from_slice(&first.to_le_bytes());
+    for (i, word) in words.iter().enumerate() {
+        out[8 + 8 * i..16 + 8 * i].copy_from_slice(&word.to_le_bytes());
+    }
+    out
 }
 
 /// The body of a packet to send.

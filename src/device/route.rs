@@ -41,7 +41,7 @@ impl<N: Netmod> Context<N> {
             Some(_) => node::LONGEST + HEAD,
             None => self.inject_of(route.transport),
         };
-        link.open(route, outbox, inject);
+        link.open(route, outbox, inject, self.links.name_to(peer));
     }
 
     /// The inbox of a peer of this machine, opened; `None` where it cannot be reached.

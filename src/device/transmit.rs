@@ -17,8 +17,8 @@ use super::DeviceError;
 use super::context::Context;
 use super::link::{Held, Link, Outgoing, Queued, State};
 use super::node;
-use super::packet::{Body, Head, Route};
-use crate::netmod::{AGAIN, NetError, Netmod, PENDING, UNSUPPORTED};
+use super::packet::{Body, Head, Route, encode};
+use crate::netmod::{AGAIN, NetError, Netmod, PENDING, UNSUPPORTED, WordPacket};
 
 impl<N: Netmod> Context<N> {
     /// Sends a packet to a world rank, in order behind those before it.
@@ -50,7 +50,7 @@ impl<N: Netmod> Context<N> {
             };
             // SAFETY: [SEND] by [KEPT], and of one that is copied because it fits what
             // the provider copies; the link is this context's.
-            let rc = unsafe { self.hand_over_next(peer, link, head, (start, len, token)) };
+            let rc = unsafe { self.hand_over_next(link, head, (start, len, token)) };
             if rc >= 0 {
                 return Ok(rc == 0);
             }
@@ -62,8 +62,8 @@ impl<N: Netmod> Context<N> {
         unsafe { self.transmit_slowly(peer, head, body) }
     }
 
-    /// Returns true if a packet could be written to the peer's inbox on the
-    /// node at once, behind those before it; else nothing has happened.
+    /// Returns true if a packet went at once, behind those before it: to the peer's inbox on
+    /// the node, or to the provider, which has copied it; else nothing has happened.
     ///
     /// # Safety
     /// \[BODY\], of any length: `start` is readable for `len` bytes.
@@ -78,45 +78,66 @@ impl<N: Netmod> Context<N> {
             Some(outbox) if len <= node::LONGEST => unsafe {
                 outbox.put(head.first(), head.words, start, len)
             },
-            _ => false,
+            Some(_) => false,
+            // SAFETY: [BODY].
+            None => unsafe { self.inject(link, &head, start, len) },
         }
     }
 
-    /// Returns true if a packet went to the provider at once, which has copied it, behind
-    /// those before it; else nothing has happened. Towards a peer's inbox there is
-    /// [`Context::write`].
+    /// [`Context::write`] over a link that is direct and has no inbox.
     ///
     /// # Safety
-    /// \[BODY\], of any length: `start` is readable for `len` bytes.
-    #[inline(always)]
-    pub(crate) unsafe fn inject(
-        &self,
-        peer: u32,
-        head: Head,
-        start: *const u8,
-        len: usize,
-    ) -> bool {
-        let Some(link) = self.links.link(peer) else { return false };
-        if !link.is_direct() || link.outbox().is_some() || len > link.inject() {
-            return false;
-        }
+    /// \[BODY\], of any length.
+    #[inline(never)]
+    unsafe fn inject(&self, link: &Link, head: &Head, start: *const u8, len: usize) -> bool {
         // SAFETY: [SEND] of a body that fits what the provider copies; the link is this
         // context's.
-        unsafe { self.hand_over_next(peer, link, head, (start, len, 0)) >= 0 }
+        len <= link.inject() && unsafe { self.hand_over_next(link, *head, (start, len, 0)) >= 0 }
     }
 
     /// [`Context::write`] of a head without a third word and a body of a word; `sent` is
-    /// called when it was written.
+    /// called when it went. `None` where no way is known yet.
     #[inline(always)]
-    pub(crate) fn write_word(&self, peer: u32, head: Head, body: u64, sent: impl FnOnce()) -> bool {
+    pub(crate) fn write_word(
+        &self,
+        peer: u32,
+        head: Head,
+        body: u64,
+        sent: impl FnOnce(),
+    ) -> Option<bool> {
         let [first, second, _] = head.words;
-        match self.links.link(peer) {
-            Some(link) if link.is_direct() => match link.outbox() {
-                Some(outbox) => outbox.put_word(head.first(), [first, second], body, sent),
-                None => false,
-            },
-            _ => false,
+        let link = self.links.link(peer).filter(|link| link.is_direct())?;
+        Some(match link.outbox() {
+            Some(outbox) => outbox.put_word(head.first(), [first, second], body, sent),
+            None => {
+                let went = self.inject_word(first, second, link, body, head.first());
+                if went {
+                    sent();
+                }
+                went
+            }
+        })
+    }
+
+    /// [`Context::write_word`] over a link that is direct and has no inbox. (All in
+    /// registers, those of an envelope where they came.)
+    #[inline(never)]
+    fn inject_word(&self, second: u64, third: u64, link: &Link, body: u64, first: u64) -> bool {
+        if size_of::<u64>() > link.inject() {
+            return false;
         }
+        let number = link.number();
+        let head = encode(first, link.name(), number, [second, third, 0]);
+        let packet = &WordPacket { head, body: body.to_ne_bytes() };
+        let Route { transport, dest } = link.route();
+        let Some((netmod, endpoint)) = self.endpoint(transport) else { return false };
+        // SAFETY: [SEND] of a body that fits what the provider copies; the link is this
+        // context's.
+        let rc = unsafe { netmod.inject_word(endpoint, packet, dest) };
+        if rc >= 0 {
+            link.count(number);
+        }
+        rc >= 0
     }
 
     /// [`Context::write`] of a body of `len` bytes that `fill` writes where it goes.
@@ -255,13 +276,12 @@ impl<N: Netmod> Context<N> {
     #[inline]
     unsafe fn hand_over_next(
         &self,
-        peer: u32,
         link: &Link,
         head: Head,
         (start, len, token): (*const u8, usize, u64),
     ) -> isize {
         let number = link.number();
-        let head = &head.encode(self.links.name_to(peer), number);
+        let head = &head.encode(link.name(), number);
         // SAFETY: [SEND].
         let rc = unsafe { self.hand_over(link, Outgoing { head, start, len, token }) };
         if rc >= 0 {

@@ -66,6 +66,16 @@ pub const UNSUPPORTED: isize = -(libc::ENOSYS as isize);
 /// Bytes of a packet's head.
 pub const HEAD: usize = 32;
 
+/// A packet whose body is a word, in one piece.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct WordPacket {
+    /// As of any packet.
+    pub head: [u8; HEAD],
+    /// The body.
+    pub body: [u8; 8],
+}
+
 /// What a device asks of a netmod that it is opened over.
 #[derive(Clone, Debug, Default)]
 pub struct OpenParams {
@@ -520,6 +530,22 @@ pub trait Netmod: Send + Sync + Sized + 'static {
         _token: u64,
     ) -> isize {
         UNSUPPORTED
+    }
+
+    /// [`Netmod::send`] of a packet that the library copies: 0, [`AGAIN`], or an error.
+    ///
+    /// # Safety
+    /// \[ENDPOINT\], \[DEST\], \[LIMIT\]: [`Caps::packet_inject`] for the packet.
+    #[inline(always)]
+    unsafe fn inject_word(
+        &self,
+        endpoint: &Self::Endpoint,
+        packet: &WordPacket,
+        dest: u64,
+    ) -> isize {
+        let WordPacket { head, body } = packet;
+        // SAFETY: the caller's; what is copied is free at the return.
+        unsafe { self.send(endpoint, head, body.as_ptr(), body.len(), dest, 0) }
     }
 
     /// Sends bytes for which the peer has called [`Netmod::recv_bulk`] with the

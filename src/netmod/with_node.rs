@@ -7,7 +7,7 @@
 use super::node::{self, Node};
 use super::{
     Atomic, Bulk, Calls, Caps, Completion, Costs, ElementLock, HEAD, IovTransfer, Kind, Neighbours,
-    NetError, Netmod, Op, OpenParams, Providers, Transfer, Type, UNSUPPORTED,
+    NetError, Netmod, Op, OpenParams, Providers, Transfer, Type, UNSUPPORTED, WordPacket,
 };
 use crate::settings::BadSetting;
 use std::os::fd::RawFd;
@@ -327,6 +327,23 @@ impl<N: Library> Netmod for WithNode<N> {
             either!(
                 self, endpoint,
                 netmod => netmod.send(endpoint, head, body, len, dest, token),
+                else UNSUPPORTED
+            )
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn inject_word(
+        &self,
+        endpoint: &Self::Endpoint,
+        packet: &WordPacket,
+        dest: u64,
+    ) -> isize {
+        // SAFETY: [ENDPOINT], [DEST], [LIMIT].
+        unsafe {
+            either!(
+                self, endpoint,
+                netmod => netmod.inject_word(endpoint, packet, dest),
                 else UNSUPPORTED
             )
         }

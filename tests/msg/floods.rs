@@ -188,15 +188,16 @@ pub fn at_once<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         };
         let all: Vec<_> = (0..MANY).map(|i| pattern(me + i, length(i))).collect();
         let mut begun = Vec::new();
-        let (mut taken, mut refused) = (0, 0);
+        let (mut taken, mut words, mut refused) = (0, 0, 0);
         let mut send = |i: u32| -> Result {
             let (envelope, out) = (Envelope { peer: to, channel: 9, bits: 4 }, &all[i as usize]);
             let word = <[u8; 8]>::try_from(&out[..]).map(u64::from_ne_bytes);
+            let as_word = word.is_ok_and(|word| tagged.send_word(envelope, word) == Some(true));
             // SAFETY: the buffers outlive the waits below.
-            let sent = word.is_ok_and(|word| tagged.send_word(envelope, word))
-                || unsafe { tagged.send_now(envelope, out.as_ptr(), out.len()) };
+            let sent = as_word || unsafe { tagged.send_now(envelope, out.as_ptr(), out.len()) };
             if sent {
                 taken += 1;
+                words += u32::from(as_word);
                 return Ok(());
             }
             refused += 1;
@@ -219,7 +220,8 @@ pub fn at_once<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             same("at once", &got[..length(i)], &pattern(from + i, length(i)))?;
         }
         wait_all(begun).map_err(text)?;
-        ensure!(taken > 0 && refused > 0, "{taken} at once, {refused} not");
+        ensure!(taken > words && words > 0, "{taken} at once, {words} of them as a word");
+        ensure!(refused > 0, "{taken} at once, none not");
         Ok(())
     })
 }

@@ -75,13 +75,13 @@ pub(crate) unsafe extern "C" fn send<N: Netmod>(
     if len == size_of::<u64>() {
         // SAFETY: [MPI]; [BUF], 8 bytes.
         let (state, word) = unsafe { (State::<N>::of(state), buf.cast::<u64>().read_unaligned()) };
-        let sent = || state.shared.unlocked().is_some_and(|inner| inner.tagged.send_word(to, word));
-        if guarded(sent) {
-            return 1;
+        let sent = || state.shared.unlocked().and_then(|inner| inner.tagged.send_word(to, word));
+        if let Some(sent) = guarded(sent) {
+            return sent.into();
         }
     }
     // SAFETY: [MPI], [BUF].
-    unsafe { send_any::<N>(state, to, buf, len) }
+    unsafe { send_any::<N>(state, channel, bits, peer, buf, len) }
 }
 
 /// The same of any length, from any thread.
@@ -89,12 +89,15 @@ pub(crate) unsafe extern "C" fn send<N: Netmod>(
 /// # Safety
 /// \[MPI\], \[BUF\].
 #[inline(never)]
-unsafe fn send_any<N: Netmod>(
+unsafe extern "C" fn send_any<N: Netmod>(
     state: *mut c_void,
-    to: Envelope,
+    channel: u64,
+    bits: u64,
+    peer: u32,
     buf: *const u8,
     len: usize,
 ) -> c_int {
+    let to = Envelope { peer, channel, bits };
     // SAFETY: [MPI].
     let state = unsafe { State::<N>::of(state).shared };
     // SAFETY: [BUF].

@@ -128,17 +128,17 @@ impl<N: Netmod> Tagged<N> {
     ///
     /// # Safety
     /// \[BUF\], until the return: `buf` is readable for `len` bytes.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn send_now(&self, to: Envelope, buf: *const u8, len: usize) -> bool {
         let message = Outgoing { to, buf, len, mode: SendMode::default() };
         // SAFETY: [BUF], until the return.
         unsafe { self.protocol().send_now(self.context(), message) }
     }
 
-    /// [`Tagged::send_now`] of the 8 bytes of a word, quicker; now and then it returns
-    /// `false` where [`Tagged::send_now`] sends.
+    /// [`Tagged::send_now`] of the 8 bytes of a word, quicker; now and then `None`, where
+    /// [`Tagged::send_now`] may send.
     #[inline(always)]
-    pub fn send_word(&self, to: Envelope, word: u64) -> bool {
+    pub fn send_word(&self, to: Envelope, word: u64) -> Option<bool> {
         self.protocol().send_word(self.context(), to, word)
     }
 

@@ -4,7 +4,7 @@ use super::flow::PeerFlow;
 use super::packets::{EAGER, head};
 use super::slots::Phase;
 use super::state::{State, TaggedProtocol, bytes};
-use crate::device::{Body, Context, Head};
+use crate::device::{Body, Context};
 use crate::msg::error::MsgError;
 use crate::msg::types::{Envelope, LaidOut, Outgoing, Sent};
 use crate::netmod::Netmod;
@@ -33,7 +33,7 @@ impl TaggedProtocol {
     ///
     /// # Safety
     /// \[BUF\], until the return: the buffer is readable.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn send_now<N: Netmod>(
         &self,
         context: &Context<N>,
@@ -46,51 +46,26 @@ impl TaggedProtocol {
         }
         let head = head(EAGER, [to.channel, to.bits, 0]);
         // SAFETY: [BUF], until the return.
-        if unsafe { context.write(to.peer, head, buf, len) } {
+        let sent = unsafe { context.write(to.peer, head, buf, len) };
+        if sent {
             flow.credit.spend(len);
             if len == size_of::<u64>() {
                 flow.allow_words(&self.flows.limits);
             }
-            return true;
-        }
-        // SAFETY: [BUF], until the return.
-        unsafe { self.send_away(context, flow, to.peer, head, buf, len) }
-    }
-
-    /// [`TaggedProtocol::send_now`] by the provider.
-    ///
-    /// # Safety
-    /// \[BUF\], until the return: the buffer is readable.
-    #[inline(never)]
-    unsafe fn send_away<N: Netmod>(
-        &self,
-        context: &Context<N>,
-        flow: &PeerFlow,
-        peer: u32,
-        head: Head,
-        buf: *const u8,
-        len: usize,
-    ) -> bool {
-        // SAFETY: [BUF], until the return.
-        let sent = unsafe { context.inject(peer, head, buf, len) };
-        if sent {
-            flow.credit.spend(len);
         }
         sent
     }
 
-    /// The same of a message of a word, if several may go without a look at the credit.
+    /// The same of a message of a word, if several may go without a look at the credit;
+    /// else `None`.
     #[inline(always)]
     pub(super) fn send_word<N: Netmod>(
         &self,
         context: &Context<N>,
         to: Envelope,
         word: u64,
-    ) -> bool {
-        let Some(flow) = self.flows.get(to.peer) else { return false };
-        if !flow.credit.has_word() {
-            return false;
-        }
+    ) -> Option<bool> {
+        let flow = self.flows.get(to.peer).filter(|flow| flow.credit.has_word())?;
         let head = head(EAGER, [to.channel, to.bits, 0]);
         context.write_word(to.peer, head, word, || flow.credit.spend_word())
     }

@@ -9,7 +9,7 @@ use super::region::Region;
 use super::{describe, ffi, gather, open, shm};
 use crate::netmod::{
     Atomic, Bulk, Calls, Caps, Completion, Costs, HEAD, IovTransfer, Kind, Neighbours, NetError,
-    Netmod, Op, OpenParams, Providers, Transfer, Type, node, with_node,
+    Netmod, Op, OpenParams, Providers, Transfer, Type, WordPacket, node, with_node,
 };
 use crate::settings::BadSetting;
 use std::ptr::null_mut;
@@ -241,6 +241,12 @@ impl Netmod for Domain {
     ) -> isize {
         // SAFETY: [DEST]; [BUF] for the body, [LIMIT] for both parts.
         unsafe { endpoint.send(head, body, len, dest, token) }
+    }
+
+    #[inline(always)]
+    unsafe fn inject_word(&self, endpoint: &Endpoint, packet: &WordPacket, dest: u64) -> isize {
+        // SAFETY: [DEST], [LIMIT].
+        unsafe { endpoint.inject_word(packet, dest) }
     }
 
     fn poll(

@@ -7,7 +7,7 @@ use super::bindings as sys;
 use super::constants::PACKET;
 use super::endpoint::Endpoint;
 use super::ffi;
-use crate::netmod::{AGAIN, HEAD, PENDING, UNSUPPORTED};
+use crate::netmod::{AGAIN, HEAD, PENDING, UNSUPPORTED, WordPacket};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
@@ -49,6 +49,21 @@ impl Endpoint {
             start.add(HEAD).copy_from_nonoverlapping(body, len);
             ffi::fi_inject(ep, start.cast(), total, dest)
         }
+    }
+
+    /// See [`Netmod::inject_word`](crate::netmod::Netmod::inject_word).
+    ///
+    /// # Safety
+    /// The same.
+    #[inline(always)]
+    pub(super) unsafe fn inject_word(&self, packet: &WordPacket, dest: u64) -> isize {
+        if self.ring.is_none() {
+            return UNSUPPORTED;
+        }
+        let _inside = self.enter();
+        let start = std::ptr::from_ref(packet).cast();
+        // SAFETY: [DEST]; the endpoint is enabled and has messages; [LIMIT].
+        unsafe { ffi::fi_inject(self.ep(), start, size_of::<WordPacket>(), dest) }
     }
 
     /// A packet longer than the provider's inject: copied to the slot's own

@@ -45,7 +45,8 @@ unsafe fn now<N: Netmod>(
         {
             let word = buffer.start.cast::<u64>().read_unaligned();
             let bits = comm.me | u64::from(tag as u32);
-            return inner.tagged.send_word(Envelope { peer, channel: comm.channel, bits }, word);
+            let to = Envelope { peer, channel: comm.channel, bits };
+            return inner.tagged.send_word(to, word).unwrap_or(false);
         }
     }
     false
