@@ -41,8 +41,8 @@ machine {processors, kernel, architecture, memory_bytes, locked_memory_bytes, op
 shm_bytes, shm_free_bytes, rdma_devices, ptrace, ptrace_error, hardware_counters, \
 hardware_counters_error}; \
 memory {first_cache_bytes, last_cache_bytes, caches_from, tlb_pages, tlb_from, page_bytes, \
-costs_ns {run, byte, next_line, line, line_apart, line_asked, line_past, page}, costs_from, kept, \
-kept_error}; \
+shared_buffers, costs_ns {run, byte, next_line, line, line_apart, line_asked, line_past, page}, costs_from, \
+kept, kept_error}; \
 costs [{provider, call_ns, origin_entry_ns, target_entry_ns, byte_ns, from, kept, error}]; \
 missing [{what, needed, why, debian, pypi, try}]. What is absent or unlimited is null.";
 

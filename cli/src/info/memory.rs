@@ -15,6 +15,8 @@ pub(super) struct Memory {
     pub(super) tlb_pages: usize,
     pub(super) tlb_from: &'static str,
     pub(super) page_bytes: usize,
+    /// Lines that are written past the caches wait in the buffers of reads.
+    pub(super) shared_buffers: bool,
     /// Nanoseconds, by what they are spent on.
     pub(super) costs_ns: BTreeMap<&'static str, f64>,
     pub(super) costs_from: &'static str,
@@ -42,6 +44,7 @@ impl Memory {
             tlb_pages: machine.tlb_pages,
             tlb_from: machine.tlb_from.name(),
             page_bytes: machine.page,
+            shared_buffers: machine.shared_buffers,
             costs_ns: machine.costs.named().into_iter().collect(),
             costs_from: machine.costs_from.name(),
             kept,
@@ -52,10 +55,11 @@ impl Memory {
     /// Names and values, for people.
     pub(super) fn rows(&self) -> [[String; 2]; 3] {
         let caches = format!(
-            "{} first, {} last ({})",
+            "{} first, {} last ({}){}",
             bytes(self.first_cache_bytes as u64),
             bytes(self.last_cache_bytes as u64),
-            self.caches_from
+            self.caches_from,
+            if self.shared_buffers { "; what is written past them holds up reads" } else { "" }
         );
         let tlb = format!(
             "{} pages of {} ({})",
