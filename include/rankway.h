@@ -547,6 +547,20 @@ typedef struct rankway_request_t {
 } rankway_request_t;
 
 /**
+ * Carries out a rankway_custom at the target: changes the `span` bytes at `at` as
+ * `code` and `operand` say, and writes what the origin asked for to `result`. No
+ * other operator touches those bytes meanwhile. All are good until it returns.
+ * Returns 0, or refuses. It must not wait, and calls nothing of rankway's.
+ */
+typedef int (*rankway_operator_t)(uint64_t code,
+                                  void *at,
+                                  size_t span,
+                                  const void *operand,
+                                  size_t operand_bytes,
+                                  void *result,
+                                  size_t result_bytes);
+
+/**
  * The status of a receive or a probe.
  */
 typedef struct rankway_status_t {
@@ -1396,6 +1410,37 @@ int rankway_rget_accumulate(const void *origin,
                             int op,
                             struct rankway_win_t win,
                             struct rankway_request_t *request);
+
+/**
+ * Has a function carry out rankway_custom on the windows of this process: one
+ * for the process, which stays until it ends, registered before a peer's first
+ * custom operation.
+ */
+int rankway_register_operator(struct rankway_context_t context, rankway_operator_t operator_);
+
+/**
+ * Has the process of a rank carry out an operation of the caller's own, `code`,
+ * on `span` bytes of its memory: pairs of MPI_MINLOC, types that rankway_type
+ * does not have. Atomic with other custom operations on the window, in order
+ * with all towards the rank, and carried out when the target makes progress. The
+ * operand may be used again on return. With `request` null the result is there
+ * after a flush.
+ */
+int rankway_custom(uint64_t code,
+                   const void *operand,
+                   size_t operand_bytes,
+                   void *result,
+                   size_t result_bytes,
+                   int target_rank,
+                   size_t target_disp,
+                   size_t span,
+                   struct rankway_win_t win,
+                   struct rankway_request_t *request);
+
+/**
+ * The most bytes of operand, and of result, that one rankway_custom on a rank has.
+ */
+int rankway_custom_limit(int target_rank, struct rankway_win_t win, size_t *bytes);
 
 /**
  * Ends the epoch that is open, waits until all members' operations are done

@@ -354,6 +354,22 @@ pub type rankway_am_handler_t = Option<
     ) -> c_int,
 >;
 
+/// Carries out a rankway_custom at the target: changes the `span` bytes at `at` as
+/// `code` and `operand` say, and writes what the origin asked for to `result`. No
+/// other operator touches those bytes meanwhile. All are good until it returns.
+/// Returns 0, or refuses. It must not wait, and calls nothing of rankway's.
+pub type rankway_operator_t = Option<
+    unsafe extern "C" fn(
+        code: u64,
+        at: *mut c_void,
+        span: usize,
+        operand: *const c_void,
+        operand_bytes: usize,
+        result: *mut c_void,
+        result_bytes: usize,
+    ) -> c_int,
+>;
+
 /// How a device is opened. Begin with RANKWAY_OPTIONS_INIT.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

@@ -35,6 +35,7 @@ mod am;
 mod args;
 mod boot;
 pub mod calls;
+mod custom;
 pub mod error;
 mod layout;
 mod native;

@@ -5,6 +5,7 @@
 
 use crate::abi::{rankway_code, rankway_status_t};
 use crate::am;
+use crate::custom;
 use crate::error::Fail;
 use crate::objects::*;
 use crate::operation::{Matched, Native, Operation, completed};
@@ -24,7 +25,7 @@ use transport::msg::{
 };
 use transport::netmod::Netmod;
 use transport::rankmap::{Lookup, Process, RankMap};
-use transport::rma::{Communicator, Window};
+use transport::rma::{Communicator, Window, register_operator};
 
 /// Identifies a context, to compare.
 pub(crate) fn context_id<N: Netmod>(context: &Rc<device::Context<N>>) -> usize {
@@ -270,6 +271,10 @@ impl<N: Native> Context for NetmodContext<N> {
             let (from, header, payload) = (call.from, call.header, call.payload);
             handler.run(from, header, payload, call)
         })?)
+    }
+
+    fn register_operator(&self) {
+        register_operator(&self.context, custom::operator);
     }
 
     fn cq_isend(

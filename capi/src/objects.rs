@@ -4,6 +4,7 @@
 //! [`crate::native`] and [`crate::window`] have them for every netmod.
 
 use crate::am;
+use crate::custom::CustomOp;
 use crate::error::Fail;
 use crate::operation::{Completed, Matched, Operation};
 use std::ffi::c_void;
@@ -59,6 +60,8 @@ pub(crate) trait Context {
     fn probe(&self, spec: &MatchSpec) -> Result<Option<Status>, Fail>;
     fn improbe(&self, spec: &MatchSpec) -> Result<Option<Matched>, Fail>;
     fn am_register(&self, id: u16, handler: am::Handler) -> Result<(), Fail>;
+    /// Custom operations on windows of this process are carried out by [`crate::custom::operator`].
+    fn register_operator(&self);
     /// 0: it is done.
     fn cq_isend(
         &self,
@@ -221,6 +224,9 @@ pub(crate) trait Win {
         results: Option<(*mut u8, Layout)>,
         op: Op,
     ) -> Result<Operation, Fail>;
+    unsafe fn custom(self: Rc<Self>, of: &CustomOp) -> Result<Operation, Fail>;
+    /// The longest operand and result.
+    fn custom_limit(&self, rank: u32) -> Result<usize, Fail>;
     fn epoch(&self, what: Epoch<'_>) -> Result<(), Fail>;
     fn test(&self) -> Result<bool, Fail>;
     /// Returns true if the key is one that is known.

@@ -1,5 +1,6 @@
 //! Windows of [`crate::objects`], written once for every netmod.
 
+use crate::custom::{ASKED, CustomOp};
 use crate::error::Fail;
 use crate::native::context_id;
 use crate::objects::*;
@@ -152,6 +153,18 @@ impl<N: Native> Win for Window<N> {
             }
         };
         Ok(held(Rc::clone(&self), pending))
+    }
+
+    unsafe fn custom(self: Rc<Self>, of: &CustomOp) -> Result<Operation, Fail> {
+        let access: &Access<N> = &self;
+        let CustomOp { code, body, result, len, rank, disp, span } = of;
+        // SAFETY: [BUF].
+        let pending = unsafe { access.rcustom(*code, body, *result, *len, *rank, *disp, *span)? };
+        Ok(held(Rc::clone(&self), pending))
+    }
+
+    fn custom_limit(&self, rank: u32) -> Result<usize, Fail> {
+        Ok(Access::custom_limit(self, rank)?.saturating_sub(ASKED))
     }
 
     fn epoch(&self, what: Epoch<'_>) -> Result<(), Fail> {

@@ -355,10 +355,10 @@ impl ExposedRegion {
         body: &[u8],
         out: &mut Vec<u8>,
     ) -> Status {
-        let (Some(operator), Some((code, operand))) = (operator, body.split_first_chunk::<CODE>())
-        else {
+        let Some((code, operand)) = body.split_first_chunk::<CODE>() else {
             return Status::Malformed;
         };
+        let Some(operator) = operator else { return Status::NoOperator };
         let code = u64::from_le_bytes(*code);
         let done = self.with_exclusive_range(place, span, |at| {
             // SAFETY: in range, and under the region's lock.
@@ -366,7 +366,7 @@ impl ExposedRegion {
         });
         match done {
             Some(true) => Status::Done,
-            Some(false) => Status::Unsupported,
+            Some(false) => Status::ByOperator,
             None => Status::OutOfRange,
         }
     }

@@ -146,10 +146,14 @@ pub(super) enum Status {
     Busy,
     /// The peer died; never travels.
     Dead,
+    /// A custom operation, of a process that has registered no operator.
+    NoOperator,
+    /// The operator would not.
+    ByOperator,
 }
 
 impl Status {
-    const ALL: [Status; 7] = [
+    const ALL: [Status; 9] = [
         Status::Done,
         Status::NoWindow,
         Status::OutOfRange,
@@ -157,6 +161,8 @@ impl Status {
         Status::Unsupported,
         Status::Busy,
         Status::Dead,
+        Status::NoOperator,
+        Status::ByOperator,
     ];
 
     pub(super) fn from_number(n: u64) -> Status {
@@ -175,6 +181,8 @@ impl Status {
             Status::Unsupported => "its processor has no such type",
             Status::Busy => "the lock is held",
             Status::Dead => "it died",
+            Status::NoOperator => "it has registered no operator for custom operations",
+            Status::ByOperator => "its operator refused the operation",
         }
     }
 }

@@ -1,10 +1,11 @@
 //! One-sided operations, checked.
 
 use crate::abi::*;
-use crate::args::{buffer, element, operation, out, rank};
+use crate::args::{answer, buffer, element, operation, out, rank};
 use crate::calls::message::begin;
+use crate::custom::{self, CustomOp, Function};
 use crate::error::{Fail, call};
-use crate::objects::{Elements, Laid, Win};
+use crate::objects::{Context, Elements, Laid, Win};
 use crate::operation::Operation;
 use crate::table::{self, find};
 use std::ffi::{c_int, c_void};
@@ -355,5 +356,75 @@ pub unsafe extern "C" fn rankway_rget_accumulate(
         let of = fetched(origin, result, count, datatype, op)?;
         // SAFETY: [BUF].
         unsafe { Rc::clone(win).rget_accumulate(&of, rank(target_rank)?, target_disp) }
+    })
+}
+
+/// Has a function carry out rankway_custom on the windows of this process: one
+/// for the process, which stays until it ends, registered before a peer's first
+/// custom operation.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_register_operator(
+    context: rankway_context_t,
+    operator: rankway_operator_t,
+) -> c_int {
+    call("rankway_register_operator", || {
+        let function = operator.ok_or_else(|| Fail::null("operator"))?;
+        // SAFETY: the same function, of which less is assumed.
+        let function = unsafe { std::mem::transmute::<usize, Function>(function as usize) };
+        let found = find::<Rc<dyn Context>>(context)?;
+        custom::set(function)?;
+        found.register_operator();
+        Ok(())
+    })
+}
+
+/// Has the process of a rank carry out an operation of the caller's own, `code`,
+/// on `span` bytes of its memory: pairs of MPI_MINLOC, types that rankway_type
+/// does not have. Atomic with other custom operations on the window, in order
+/// with all towards the rank, and carried out when the target makes progress. The
+/// operand may be used again on return. With `request` null the result is there
+/// after a flush.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_custom(
+    code: u64,
+    operand: *const c_void,
+    operand_bytes: usize,
+    result: *mut c_void,
+    result_bytes: usize,
+    target_rank: c_int,
+    target_disp: usize,
+    span: usize,
+    win: rankway_win_t,
+    request: *mut rankway_request_t,
+) -> c_int {
+    // SAFETY: [PTR], [BUF].
+    unsafe {
+        begin_typed("rankway_custom", win, request, |win| {
+            let operand = buffer(operand.cast(), operand_bytes)?;
+            let operand = std::slice::from_raw_parts(operand, operand_bytes);
+            win.custom(&CustomOp {
+                code,
+                body: CustomOp::body(result_bytes, operand)?,
+                result: buffer(result.cast(), result_bytes)?.cast_mut(),
+                len: result_bytes,
+                rank: rank(target_rank)?,
+                disp: target_disp,
+                span,
+            })
+        })
+    }
+}
+
+/// The most bytes of operand, and of result, that one rankway_custom on a rank has.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rankway_custom_limit(
+    target_rank: c_int,
+    win: rankway_win_t,
+    bytes: *mut usize,
+) -> c_int {
+    // SAFETY: [PTR].
+    let to = unsafe { out(bytes, "bytes") };
+    answer("rankway_custom_limit", to, || {
+        find::<Rc<dyn Win>>(win)?.custom_limit(rank(target_rank)?)
     })
 }

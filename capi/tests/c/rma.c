@@ -132,6 +132,128 @@ static void elements(struct job *job)
     OK(rankway_win_free(win));
 }
 
+/* MPI_DOUBLE_INT, and MPI_MAXLOC of it as an operation of this program's own. */
+struct double_int {
+    double value;
+    int index;
+};
+enum { MAXLOC = 7, PAIRS = 3 };
+
+static struct double_int larger(struct double_int a, struct double_int b)
+{
+    return b.value > a.value || (b.value == a.value && b.index < a.index) ? b : a;
+}
+
+static int maxloc(uint64_t code, void *at, size_t span, const void *operand, size_t operand_bytes,
+                  void *result, size_t result_bytes)
+{
+    struct double_int here, other;
+    if (code != MAXLOC || span != operand_bytes || (result_bytes != 0 && result_bytes != span))
+        return 1;
+    if (result_bytes != 0)
+        memcpy(result, at, span);
+    for (size_t i = 0; i < span; i += sizeof here) {
+        memcpy(&here, (char *)at + i, sizeof here);
+        memcpy(&other, (const char *)operand + i, sizeof other);
+        here = larger(here, other);
+        memcpy((char *)at + i, &here, sizeof here);
+    }
+    return 0;
+}
+
+static int another(uint64_t code, void *at, size_t span, const void *operand, size_t operand_bytes,
+                   void *result, size_t result_bytes)
+{
+    (void)code, (void)at, (void)span, (void)operand, (void)operand_bytes, (void)result;
+    return (int)result_bytes;
+}
+
+/* What a rank says in a round of a pair: each value by two ranks. */
+static struct double_int said(int rank, int round, int pair)
+{
+    struct double_int it;
+    memset(&it, 0, sizeof it); /* no byte of it is left to chance */
+    it.value = (rank / 2 + 3 * round + 5 * pair) % 17;
+    it.index = rank;
+    return it;
+}
+
+static void pairs(struct job *job)
+{
+    rankway_win_t win;
+    rankway_request_t request;
+    void *base;
+    size_t limit;
+    struct double_int mine[PAIRS], before[PAIRS], *there;
+    int right = (job->rank + 1) % job->size;
+    char *long_one;
+
+    OK(rankway_win_allocate(sizeof mine, 1, job->world, &base, &win));
+    memset(base, 0, sizeof mine);
+    there = base;
+    for (int pair = 0; pair < PAIRS; pair++)
+        there[pair].value = -1;
+    OK(rankway_win_lock_all(0, win));
+    REFUSED(RANKWAY_ERR_PEER, "registered no operator",
+            rankway_custom(MAXLOC, mine, sizeof mine, NULL, 0, job->rank, 0, sizeof mine, win, NULL));
+    REFUSED(RANKWAY_ERR_NULL, "operator", rankway_register_operator(job->context, NULL));
+    OK(rankway_register_operator(job->context, maxloc));
+    OK(rankway_register_operator(job->context, maxloc));
+    REFUSED(RANKWAY_ERR_ARG, "another operator", rankway_register_operator(job->context, another));
+    OK(rankway_comm_barrier(job->world));
+    for (int round = 0; round < 10; round++) {
+        for (int to = 0; to < job->size; to++) {
+            for (int pair = 0; pair < PAIRS; pair++)
+                mine[pair] = said(job->rank, round, pair);
+            if (round % 2)
+                OK(rankway_custom(MAXLOC, mine, sizeof mine, NULL, 0, to, 0, sizeof mine, win,
+                                  NULL));
+            else
+                OK(rankway_custom(MAXLOC, mine, sizeof mine, before, sizeof before, to, 0,
+                                  sizeof mine, win, &request));
+            memset(mine, 0, sizeof mine); /* it is free on return */
+            if (round % 2)
+                OK(rankway_win_flush(to, win));
+            else
+                OK(rankway_wait(&request, NULL));
+            /* What was there is of somebody, or of nobody before the first. */
+            for (int pair = 0; round % 2 == 0 && pair < PAIRS; pair++)
+                ENSURE((before[pair].value == -1 && round == 0) ||
+                       (before[pair].index < job->size && before[pair].value >= 0));
+        }
+    }
+    REFUSED(RANKWAY_ERR_PEER, "its operator refused",
+            rankway_custom(8, mine, 8, NULL, 0, job->rank, 0, 8, win, NULL));
+    if (right != job->rank) {
+        OK(rankway_custom(8, mine, 8, before, 8, right, 0, 8, win, &request));
+        REFUSED(RANKWAY_ERR_PEER, "its operator refused", rankway_wait(&request, NULL));
+    }
+    REFUSED(RANKWAY_ERR_RANGE, "displacements",
+            rankway_custom(MAXLOC, mine, sizeof mine, NULL, 0, right, 8, sizeof mine, win, NULL));
+    REFUSED(RANKWAY_ERR_NULL, "null",
+            rankway_custom(MAXLOC, NULL, 8, NULL, 0, right, 0, 8, win, NULL));
+    REFUSED(RANKWAY_ERR_RANK, "rank",
+            rankway_custom(MAXLOC, mine, 8, NULL, 0, job->size, 0, 8, win, NULL));
+    OK(rankway_custom_limit(right, win, &limit));
+    ENSURE(limit >= 1024);
+    long_one = calloc(1, limit + 1);
+    ENSURE(long_one != NULL);
+    if (right != job->rank)
+        REFUSED(RANKWAY_ERR_ARG, "go at a time",
+                rankway_custom(MAXLOC, long_one, limit + 1, NULL, 0, right, 0, 8, win, NULL));
+    free(long_one);
+    OK(rankway_win_unlock_all(win));
+    OK(rankway_comm_barrier(job->world));
+    for (int pair = 0; pair < PAIRS; pair++) {
+        struct double_int most = said(0, 0, pair);
+        for (int round = 0; round < 10; round++)
+            for (int rank = 0; rank < job->size; rank++)
+                most = larger(most, said(rank, round, pair));
+        ENSURE(there[pair].value == most.value && there[pair].index == most.index);
+    }
+    OK(rankway_win_free(win));
+}
+
 static void epochs(struct job *job)
 {
     rankway_win_t win;
@@ -325,6 +447,7 @@ static int body(void *unused)
     windows(&job, comm);
     OK(rankway_comm_free(comm));
     elements(&job);
+    pairs(&job);
     epochs(&job);
     typed(&job);
     OK(rankway_rank_is_local(0, job.world, &flag));
