@@ -34,6 +34,11 @@ extern "C" {
 #define RANKWAY_ANY_TAG (-1)
 
 /**
+ * No rank: what a process that a group has not is there (MPICH's and Open MPI's value).
+ */
+#define RANKWAY_UNDEFINED (-32766)
+
+/**
  * The length of the blocks in which an array is dealt is the default: as even
  * as it goes, or 1 where they are dealt in turn.
  */
@@ -223,6 +228,24 @@ typedef enum rankway_assert {
     RANKWAY_MODE_NOPRECEDE = 8,
     RANKWAY_MODE_NOSUCCEED = 16,
 } rankway_assert;
+
+/**
+ * How groups compare, with MPICH's and Open MPI's values.
+ */
+typedef enum rankway_comparison {
+    /**
+     * The same members in the same order.
+     */
+    RANKWAY_IDENT = 0,
+    /**
+     * The same members in another order.
+     */
+    RANKWAY_SIMILAR = 2,
+    /**
+     * Other members.
+     */
+    RANKWAY_UNEQUAL = 3,
+} rankway_comparison;
 
 /**
  * In which order an array's elements lie in memory.
@@ -946,6 +969,93 @@ int rankway_comm_connect(struct rankway_comm_t comm, int rank, uint64_t *entry);
  * call over sockets, not a fast barrier.
  */
 int rankway_comm_barrier(struct rankway_comm_t comm);
+
+/**
+ * The group of a communicator's ranks (MPI_Comm_group).
+ */
+int rankway_comm_group(struct rankway_comm_t comm, struct rankway_rankmap_t *group);
+
+/**
+ * A communicator of a group's ranks; a null handle for processes that are not
+ * among them. Collective over the group, whose members name it alike and have
+ * made as many communicators of `comm` before; sends no message
+ * (MPI_Comm_create_group).
+ */
+int rankway_comm_create_group(struct rankway_comm_t comm,
+                              struct rankway_rankmap_t group,
+                              struct rankway_comm_t *newcomm);
+
+/**
+ * The group of these ranks, in the order of the list (MPI_Group_incl).
+ */
+int rankway_group_incl(struct rankway_rankmap_t group,
+                       int n,
+                       const int *ranks,
+                       struct rankway_rankmap_t *newgroup);
+
+/**
+ * The group without these ranks, in its own order (MPI_Group_excl).
+ */
+int rankway_group_excl(struct rankway_rankmap_t group,
+                       int n,
+                       const int *ranks,
+                       struct rankway_rankmap_t *newgroup);
+
+/**
+ * The group of the ranks of ranges, each of a first rank, a last and a stride
+ * (MPI_Group_range_incl).
+ */
+int rankway_group_range_incl(struct rankway_rankmap_t group,
+                             int n,
+                             const int (*ranges)[3],
+                             struct rankway_rankmap_t *newgroup);
+
+/**
+ * The group without the ranks of ranges (MPI_Group_range_excl).
+ */
+int rankway_group_range_excl(struct rankway_rankmap_t group,
+                             int n,
+                             const int (*ranges)[3],
+                             struct rankway_rankmap_t *newgroup);
+
+/**
+ * The members of a group, then those of another that are not in it
+ * (MPI_Group_union).
+ */
+int rankway_group_union(struct rankway_rankmap_t group1,
+                        struct rankway_rankmap_t group2,
+                        struct rankway_rankmap_t *newgroup);
+
+/**
+ * The members of the first that the second has too (MPI_Group_intersection).
+ */
+int rankway_group_intersection(struct rankway_rankmap_t group1,
+                               struct rankway_rankmap_t group2,
+                               struct rankway_rankmap_t *newgroup);
+
+/**
+ * The members of the first that the second has not (MPI_Group_difference).
+ */
+int rankway_group_difference(struct rankway_rankmap_t group1,
+                             struct rankway_rankmap_t group2,
+                             struct rankway_rankmap_t *newgroup);
+
+/**
+ * Sets a rankway_comparison of two groups (MPI_Group_compare).
+ */
+int rankway_group_compare(struct rankway_rankmap_t group1,
+                          struct rankway_rankmap_t group2,
+                          int *result);
+
+/**
+ * The ranks in the second group of `n` ranks of the first; RANKWAY_UNDEFINED for
+ * those that it has not (MPI_Group_translate_ranks).
+ */
+int rankway_group_translate_ranks(struct rankway_rankmap_t group1,
+                                  int n,
+                                  const int *ranks1,
+                                  struct rankway_rankmap_t group2,
+                                  int *ranks2);
 
 /**
  * One element of a rankway_type. Every datatype is the caller's until

@@ -15,6 +15,9 @@ pub const RANKWAY_ANY_SOURCE: c_int = -2;
 /// A receive or probe takes messages with any tag (MPICH's value).
 pub const RANKWAY_ANY_TAG: c_int = -1;
 
+/// No rank: what a process that a group has not is there (MPICH's and Open MPI's value).
+pub const RANKWAY_UNDEFINED: c_int = -32766;
+
 /// The length of the blocks in which an array is dealt is the default: as even
 /// as it goes, or 1 where they are dealt in turn.
 pub const RANKWAY_DISTRIBUTE_DEFAULT: i64 = -1;
@@ -111,6 +114,18 @@ pub enum rankway_type {
     RANKWAY_CHAR = 14,
     RANKWAY_WCHAR = 15,
     RANKWAY_BOOL = 16,
+}
+
+/// How groups compare, with MPICH's and Open MPI's values.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum rankway_comparison {
+    /// The same members in the same order.
+    RANKWAY_IDENT = 0,
+    /// The same members in another order.
+    RANKWAY_SIMILAR = 2,
+    /// Other members.
+    RANKWAY_UNEQUAL = 3,
 }
 
 /// In which order an array's elements lie in memory.

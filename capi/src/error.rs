@@ -10,6 +10,7 @@ use transport::device::DeviceError;
 use transport::msg::MsgError;
 use transport::netmod::NetError;
 use transport::rankmap::MapError;
+use transport::rankmap::group::GroupError;
 use transport::rma::{self, ErrorKind};
 
 /// Why a call failed.
@@ -78,6 +79,17 @@ impl From<MapError> for Fail {
     #[cold]
     fn from(e: MapError) -> Fail {
         Fail::of(code::RANKWAY_ERR_ARG, &e, None)
+    }
+}
+
+impl From<GroupError> for Fail {
+    #[cold]
+    fn from(e: GroupError) -> Fail {
+        let code = match &e {
+            GroupError::Rank { .. } | GroupError::RangeRank { .. } => code::RANKWAY_ERR_RANK,
+            _ => code::RANKWAY_ERR_ARG,
+        };
+        Fail::of(code, &e, None)
     }
 }
 

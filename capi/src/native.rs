@@ -24,6 +24,7 @@ use transport::msg::{
     Status, Tagged,
 };
 use transport::netmod::Netmod;
+use transport::rankmap::group::Group;
 use transport::rankmap::{Lookup, Process, RankMap};
 use transport::rma::{Communicator, Window, register_operator};
 
@@ -443,6 +444,11 @@ impl<N: Native> Comm for Communicator<N> {
     fn create(&self, ranks: &[u32]) -> Result<Option<Rc<dyn Comm>>, Fail> {
         check_one_group(self, "a communicator of some ranks")?;
         Ok(self.create(ranks.iter().copied())?.map(|c| Rc::new(c) as Rc<dyn Comm>))
+    }
+
+    fn create_group(&self, group: &Group) -> Result<Option<Rc<dyn Comm>>, Fail> {
+        check_one_group(self, "a communicator of a group")?;
+        Ok(self.create_group(group)?.map(|c| Rc::new(c) as Rc<dyn Comm>))
     }
 
     fn barrier(&self) -> Result<(), Fail> {

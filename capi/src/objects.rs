@@ -16,6 +16,7 @@ use transport::boot::Boot;
 use transport::datatype::Layout;
 use transport::msg::{Any, Envelope, MatchSpec, Source, Status, Tag};
 use transport::netmod::{Op, Type};
+use transport::rankmap::group::Group;
 use transport::rankmap::{Lookup, Process, RankMap};
 use transport::rma::{Assert, Lock};
 
@@ -118,6 +119,7 @@ pub(crate) trait Comm {
     fn dup(&self) -> Rc<dyn Comm>;
     fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Rc<dyn Comm>>, Fail>;
     fn create(&self, ranks: &[u32]) -> Result<Option<Rc<dyn Comm>>, Fail>;
+    fn create_group(&self, group: &Group) -> Result<Option<Rc<dyn Comm>>, Fail>;
     fn barrier(&self) -> Result<(), Fail>;
     fn lookup(&self) -> Lookup;
     fn connect(&self, rank: u32) -> Result<u64, Fail>;

@@ -17,13 +17,14 @@ const HEAD: &str = "\
  * belongs to another thread is refused with a code. Pointers are null or good.
  */";
 
-const ENUMS: [&str; 8] = [
+const ENUMS: [&str; 9] = [
     "rankway_code",
     "rankway_threads",
     "rankway_type",
     "rankway_op",
     "rankway_lock",
     "rankway_assert",
+    "rankway_comparison",
     "rankway_order",
     "rankway_distribution",
 ];
@@ -34,7 +35,7 @@ fn tidy(text: &str) -> String {
     let mut out = String::new();
     for line in text.lines() {
         let mut line = line.to_owned();
-        for name in ["self", "rank", "ranks", "assert"] {
+        for name in ["self", "rank", "ranks", "ranges", "group", "assert"] {
             for after in [",", ")"] {
                 line = line.replace(&format!("{name}_{after}"), &format!("{name}{after}"));
             }
@@ -73,6 +74,7 @@ fn generate(root: &Path) -> Result<String, Box<dyn Error>> {
         "calls/device",
         "calls/rankmap",
         "calls/comm",
+        "calls/group",
         "calls/datatype",
         "calls/win",
         "calls/rma",

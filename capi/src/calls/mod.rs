@@ -6,6 +6,7 @@ pub mod cq;
 pub mod datatype;
 pub mod device;
 pub mod epoch;
+pub mod group;
 pub mod message;
 pub mod other_jobs;
 pub mod rankmap;
