@@ -15,6 +15,7 @@
 #                   mpich-preload the same with the distribution's MPICH
 #                   track, mpich-track   the same with librankway_track.so
 #                   netmod, netmod-tcp, netmod-ucx  MPICH with our netmod, as ours above
+#                   netmod-track  netmod with librankway_track.so before it, and netmod
 #                   NAME=FLAGS    flags of mpirun; no failures of it are known
 #     -t SECONDS  limit of a program (30), up to four times where its list says so
 #     -p PATTERN  only programs whose name matches (a shell pattern)
@@ -76,10 +77,11 @@ declare -A flags_of=(
   [mpich-preload]="-genv LD_PRELOAD $library -genv RANKWAY_PACK all"
   [mpich-track]="-genv LD_PRELOAD $recorder -genv RANKWAY_TRACE $traces"
 )
+flags_of[netmod-track]=${flags_of[mpich-track]}
 flags_of[preload]="${flags_of[stock]} -x LD_PRELOAD=$library -x RANKWAY_PACK=all"
 flags_of[track]="${flags_of[stock]} -x LD_PRELOAD=$recorder -x RANKWAY_TRACE=$traces"
 # What fails there too is no failure of these; what fails over mpich alone, of none.
-declare -A without=([preload]=stock [mpich-preload]=mpich [track]=stock [mpich-track]=mpich) fails=()
+declare -A without=([preload]=stock [mpich-preload]=mpich [track]=stock [mpich-track]=mpich [netmod-track]=netmod) fails=()
 
 stacks=() directories=() known=() whole=1 short=0 verbose=0 only_build=0
 limit=30 patience=180 pattern='*' most=100000 at_a_time=$(($(nproc) + 1))
@@ -124,14 +126,16 @@ fi
 netmod=$(realpath -m "${MPICH_DIR:-target/mpich}")
 for stack in "${stacks[@]}"; do
   case $stack in
+    *preload) [ -e "$library" ] || die "there is no $library; make preload" ;;
+    *track) [ -e "$recorder" ] || die "there is no $recorder; make preload" ;;
+  esac
+  case $stack in
     netmod* | mpich*) ;;
     *) command -v mpirun.openmpi >/dev/null 2>&1 || die "there is no mpirun.openmpi; make openmpi" ;;
   esac
   case $stack in
     netmod*) [ -x "$netmod/bin/mpicc" ] || die "there is no MPICH in $netmod; make mpich" ;;
     ours*) [ -e "$components/mca_mtl_rankway.so" ] || die "no components in $components; make openmpi" ;;
-    *preload) [ -e "$library" ] || die "there is no $library; make preload" ;;
-    *track) [ -e "$recorder" ] || die "there is no $recorder; make preload" ;;
     mpich) command -v mpiexec.hydra >/dev/null 2>&1 || die "there is no mpiexec.hydra; ci/deps --preload" ;;
   esac
 done
