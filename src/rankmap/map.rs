@@ -284,6 +284,7 @@ impl RankMap {
     pub fn duplicate(&self) -> Option<Process> {
         match &self.form {
             Form::Regular(form) if self.size == 0 || form.is_apart(self.size) => None,
+            Form::Several(several) if several.is_apart(self.size) => None,
             form if form.is_formula() => {
                 let second = |(rank, p): &(u32, Process)| self.rank_of(*p) != Some(*rank);
                 (0..).zip(self.iter()).find(second).map(|(_, p)| p)

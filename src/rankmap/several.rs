@@ -40,6 +40,15 @@ impl Several {
         }
     }
 
+    /// Returns true if it is plain that no process of so many ranks is named twice: different
+    /// numbers are different processes.
+    pub(super) fn is_apart(&self, size: u32) -> bool {
+        match &self.numbers {
+            Numbers::Regular(form) => form.is_apart(size),
+            Numbers::Compact(compact) => compact.is_set(),
+        }
+    }
+
     /// The affine run that a rank of a map of so many is in, as
     /// [`Regular::run_around`].
     pub(super) fn run_around(&self, rank: u32, size: u32) -> (i32, u32, u32) {
