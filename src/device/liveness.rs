@@ -253,10 +253,21 @@ impl<N: Netmod> Context<N> {
         peers.iter().try_for_each(|&rank| self.check_alive(rank))
     }
 
-    /// A process among these that has died, looked for now: on this node, and where this
-    /// context has a connection.
+    /// A process among these that has died: on this node, and where this context has a
+    /// connection. Looked for as long as a death may take to show.
     #[cold]
     pub(crate) fn find_dead(&self, among: impl Fn(u32) -> bool) -> Option<u32> {
+        let start = Instant::now();
+        loop {
+            let dead = self.find_dead_now(&among);
+            if dead.is_some() || start.elapsed() > DEATH_SHOWS {
+                return dead;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn find_dead_now(&self, among: impl Fn(u32) -> bool) -> Option<u32> {
         let device = self.device();
         let near = device.node_peers();
         let near = near.iter().map(|process| process.lpid);

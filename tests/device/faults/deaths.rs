@@ -294,6 +294,33 @@ pub fn dropped_for_a_death<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     Ok(())
 }
 
+/// Rank 0 has dropped a window that rank 2 still asks it for, as after a collective that rank
+/// 1's death ended; that death shows to rank 2 a moment after rank 0's answer, and is named.
+pub fn killed_behind_a_refusal<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot.clone())?;
+    let world = Communicator::world(&context);
+    let me = world.rank();
+    let w = make::<CREATED, N>(&world, 64, 1).map_err(text)?;
+    let pids = pids(&world)?;
+    if me == 2 {
+        w.lock_all().map_err(text)?;
+    }
+    world.barrier().map_err(text)?;
+    leave_together(&*boot, &context)?;
+    let w = (me != 0).then_some(w);
+    world.barrier().map_err(text)?;
+    match w {
+        Some(w) if me == 2 => about(w.custom(1, &[0; 8], &mut [0; 8], 0, 0, 8), 1)?,
+        Some(_) => {
+            std::thread::sleep(Duration::from_millis(60));
+            signal(pids[1], libc::SIGKILL);
+        }
+        None => answer_last(&context, &pids[2..])?,
+    }
+    println!("rank {me} done");
+    Ok(())
+}
+
 /// The survivors are content, nothing is left.
 pub fn survivors(output: &Output) -> Result {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -482,7 +509,7 @@ pub fn deaths<N: Opens>(network: &str, env: &[(&'static str, &str)]) -> Vec<Scen
         let s = Scenario::new(format!("{what}/{network}"), 3, body).verdict(verdict);
         env.iter().fold(s, |s, (key, value)| s.env(key, *value))
     };
-    let killed: [(&str, Body); 22] = [
+    let killed: [(&str, Body); 23] = [
         ("killed in gets/created", killed_in_gets::<CREATED, N>),
         ("killed in gets/mapped", killed_in_gets::<ALLOCATED, N>),
         ("killed in puts, idle/created", killed_in_puts::<CREATED, 8, true, N>),
@@ -505,6 +532,7 @@ pub fn deaths<N: Opens>(network: &str, env: &[(&'static str, &str)]) -> Vec<Scen
         ("killed beside a put of blocks", late::writes::<{ late::PUT_LAYOUT }, true, N>),
         ("killed beside a fetch", late::writes::<{ late::FETCH }, false, N>),
         ("killed beside an operator", late::operator::<N>),
+        ("killed behind a refusal", killed_behind_a_refusal::<N>),
     ];
     let stopped: [(&str, Body); 2] = [
         ("stopped in puts/created", stopped_in_puts::<CREATED, N>),
