@@ -312,7 +312,7 @@ pub fn killed_behind_a_refusal<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     match w {
         Some(w) if me == 2 => about(w.custom(1, &[0; 8], &mut [0; 8], 0, 0, 8), 1)?,
         Some(_) => {
-            std::thread::sleep(Duration::from_millis(60));
+            std::thread::sleep(Duration::from_millis(20));
             signal(pids[1], libc::SIGKILL);
         }
         None => answer_last(&context, &pids[2..])?,
