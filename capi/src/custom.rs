@@ -29,10 +29,9 @@ pub(crate) type Function = unsafe extern "C-unwind" fn(
 static OPERATOR: OnceLock<Function> = OnceLock::new();
 
 /// A custom operation on memory of a rank.
-pub(crate) struct CustomOp {
+pub(crate) struct CustomOp<'a> {
     pub(crate) code: u64,
-    /// The bytes that are asked for, then the operand.
-    pub(crate) body: Vec<u8>,
+    pub(crate) operand: &'a [u8],
     pub(crate) result: *mut u8,
     pub(crate) len: usize,
     pub(crate) rank: u32,
@@ -40,14 +39,15 @@ pub(crate) struct CustomOp {
     pub(crate) span: usize,
 }
 
-impl CustomOp {
-    pub(crate) fn body(asked: usize, operand: &[u8]) -> Result<Vec<u8>, Fail> {
-        let asked = u32::try_from(asked).ok().filter(|&asked| asked as usize <= MOST);
+impl CustomOp<'_> {
+    /// The bytes that are asked for, then the operand.
+    pub(crate) fn body(&self) -> Result<Vec<u8>, Fail> {
+        let asked = u32::try_from(self.len).ok().filter(|&asked| asked as usize <= MOST);
         let asked = asked.ok_or_else(|| {
             let why = format!("a custom operation has a result of at most {MOST} bytes");
             Fail::new(rankway_code::RANKWAY_ERR_ARG, why)
         })?;
-        Ok([&asked.to_le_bytes()[..], operand].concat())
+        Ok([&asked.to_le_bytes()[..], self.operand].concat())
     }
 }
 

@@ -226,7 +226,7 @@ pub(crate) trait Win {
         results: Option<(*mut u8, Layout)>,
         op: Op,
     ) -> Result<Operation, Fail>;
-    unsafe fn custom(self: Rc<Self>, of: &CustomOp) -> Result<Operation, Fail>;
+    unsafe fn custom(self: Rc<Self>, of: &CustomOp<'_>) -> Result<Operation, Fail>;
     /// The longest operand and result.
     fn custom_limit(&self, rank: u32) -> Result<usize, Fail>;
     fn epoch(&self, what: Epoch<'_>) -> Result<(), Fail>;

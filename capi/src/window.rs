@@ -155,11 +155,11 @@ impl<N: Native> Win for Window<N> {
         Ok(held(Rc::clone(&self), pending))
     }
 
-    unsafe fn custom(self: Rc<Self>, of: &CustomOp) -> Result<Operation, Fail> {
+    unsafe fn custom(self: Rc<Self>, of: &CustomOp<'_>) -> Result<Operation, Fail> {
         let access: &Access<N> = &self;
-        let CustomOp { code, body, result, len, rank, disp, span } = of;
+        let (body, CustomOp { code, result, len, rank, disp, span, .. }) = (of.body()?, of);
         // SAFETY: [BUF].
-        let pending = unsafe { access.rcustom(*code, body, *result, *len, *rank, *disp, *span)? };
+        let pending = unsafe { access.rcustom(*code, &body, *result, *len, *rank, *disp, *span)? };
         Ok(held(Rc::clone(&self), pending))
     }
 

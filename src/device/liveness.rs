@@ -33,16 +33,24 @@ impl<N: Netmod> Context<N> {
         if rank != NOBODY {
             return self.take_failure_of(rank);
         }
-        let start = Instant::now();
-        while start.elapsed() < DEATH_SHOWS {
-            if let Some(&rank) = self.device().dead_peers().first() {
-                self.mark_failed(rank);
-                return Some(DeviceError::PeerDied { rank });
-            }
-            std::thread::sleep(Duration::from_millis(1));
+        let dead = self.await_death(|| self.device().dead_peers().first().copied());
+        if let Some(rank) = dead {
+            return Some(DeviceError::PeerDied { rank });
         }
         self.failures.forget_nobodys();
         Some(DeviceError::Net(error))
+    }
+
+    /// The death that `look` finds, asked for as long as one may take to show.
+    fn await_death(&self, look: impl Fn() -> Option<u32>) -> Option<u32> {
+        let start = Instant::now();
+        loop {
+            let dead = look();
+            if dead.is_some() || start.elapsed() > DEATH_SHOWS {
+                return dead.inspect(|&rank| _ = self.mark_failed(rank));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// An operation's error, attributed to the death of the peer where that is
@@ -257,28 +265,17 @@ impl<N: Netmod> Context<N> {
     /// connection. Looked for as long as a death may take to show.
     #[cold]
     pub(crate) fn find_dead(&self, among: impl Fn(u32) -> bool) -> Option<u32> {
-        let start = Instant::now();
-        loop {
-            let dead = self.find_dead_now(&among);
-            if dead.is_some() || start.elapsed() > DEATH_SHOWS {
-                return dead;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    fn find_dead_now(&self, among: impl Fn(u32) -> bool) -> Option<u32> {
         let device = self.device();
-        let near = device.node_peers();
-        let near = near.iter().map(|process| process.lpid);
+        let node = device.node_peers();
         let watched = |rank: &u32| matches!(device.watch(*rank), Err(DeviceError::PeerDied { .. }));
         let left = |rank: &u32| device.has_left(*rank).unwrap_or(false);
-        let dead = near.filter(|&rank| among(rank)).find(watched);
-        let dead = dead.or_else(|| device.dead_peers().into_iter().find(|&rank| among(rank)));
-        let known = || self.links.known().into_iter().filter(|&rank| among(rank)).find(left);
-        let dead = dead.or_else(known)?;
-        self.mark_failed(dead);
-        Some(dead)
+        self.await_death(|| {
+            let near = node.iter().map(|process| process.lpid);
+            let dead = near.filter(|&rank| among(rank)).find(watched);
+            let dead = dead.or_else(|| device.dead_peers().into_iter().find(|&rank| among(rank)));
+            let known = || self.links.known().into_iter().filter(|&rank| among(rank)).find(left);
+            dead.or_else(known)
+        })
     }
 
     /// Returns true if a peer that cannot be watched has ended, or, after a long wait for it,

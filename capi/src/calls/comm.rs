@@ -118,7 +118,11 @@ pub unsafe extern "C" fn rankway_comm_create(
     })
 }
 
-fn insert(guard: &TableGuard, made: Option<Rc<dyn Comm>>) -> Result<rankway_comm_t, Fail> {
+/// The handle of a communicator that was made; a null one where none was.
+pub(super) fn insert(
+    guard: &TableGuard,
+    made: Option<Rc<dyn Comm>>,
+) -> Result<rankway_comm_t, Fail> {
     made.map_or(Ok(rankway_comm_t::default()), |comm| guard.insert(comm))
 }
 

@@ -4,6 +4,7 @@
 
 use crate::abi::*;
 use crate::args::{answer, list, out, ranks};
+use crate::calls::comm::insert;
 use crate::error::{Fail, call};
 use crate::objects::Comm;
 use crate::table::{self, find};
@@ -69,8 +70,7 @@ pub unsafe extern "C" fn rankway_comm_create_group(
     let to = unsafe { out(newcomm, "newcomm") };
     answer("rankway_comm_create_group", to, || {
         let found = find::<Rc<dyn Comm>>(comm)?;
-        let made = found.create_group(&group(group_)?)?;
-        made.map_or(Ok(rankway_comm_t::default()), |comm| found.guard.insert(comm))
+        insert(&found.guard, found.create_group(&group(group_)?)?)
     })
 }
 

@@ -401,10 +401,9 @@ pub unsafe extern "C" fn rankway_custom(
     unsafe {
         begin_typed("rankway_custom", win, request, |win| {
             let operand = buffer(operand.cast(), operand_bytes)?;
-            let operand = std::slice::from_raw_parts(operand, operand_bytes);
             win.custom(&CustomOp {
                 code,
-                body: CustomOp::body(result_bytes, operand)?,
+                operand: std::slice::from_raw_parts(operand, operand_bytes),
                 result: buffer(result.cast(), result_bytes)?.cast_mut(),
                 len: result_bytes,
                 rank: rank(target_rank)?,
