@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Counts the instructions of MPI_Put and MPI_Isend of 8 bytes between two ranks of one
-# node, in a lock_all epoch, from the call on. A put into memory of MPI_Win_allocate and a
+# Counts the instructions of MPI_Put and MPI_Isend of 8 bytes, and of 4 and 64 where they
+# are said, between two ranks of one node, in a lock_all epoch, from the call on. A put into memory of MPI_Win_allocate and a
 # send by the node's queues: to the return. A put into memory of MPI_Win_create and a send
 # over tcp: to the provider's entry, as with MPICH's own ch4:ofi; of the distribution's
 # MPICH (ch4:ucx) both to where its library calls UCX. Single-stepped by gdb. Without MPI's
@@ -41,12 +41,13 @@ int main(int argc, char **argv)
         for (int i = 0; i < 64; i++)
             MPI_Put(&value, 1, MPI_LONG, 1, i % 8, 1, MPI_LONG, win);
     MPI_Win_unlock_all(win);
-    for (int i = 0; i < 64; i++)
+    const struct { int count; MPI_Datatype type; } sent[] = {{1, MPI_LONG}, {1, MPI_INT}, {8, MPI_LONG}};
+    for (int i = 0; i < 3 * 64; i++)
         if (rank == 0) {
-            MPI_Isend(&value, 1, MPI_LONG, 1, 3, MPI_COMM_WORLD, &request);
+            MPI_Isend(memory, sent[i / 64].count, sent[i / 64].type, 1, 3, MPI_COMM_WORLD, &request);
             MPI_Wait(&request, MPI_STATUS_IGNORE);
         } else {
-            MPI_Recv(&value, 1, MPI_LONG, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Recv(memory, 64, MPI_CHAR, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         }
     MPI_Win_free(&win);
     MPI_Finalize();
@@ -67,9 +68,9 @@ def pc():
     return int(gdb.parse_and_eval("$pc"))
 def name():
     return gdb.execute("info symbol $pc", to_string=True)
-def count(call):
+def count(call, length="", behind=0):
     place = gdb.Breakpoint(call)
-    place.ignore_count = 40  # everything is warm then
+    place.ignore_count = 40 + behind  # everything is warm then
     gdb.execute("continue", to_string=True)
     library, steps, rust, by_function = gdb.solib_name(pc()), 0, 0, {}
     # (A copy by the C library is a part of it.)
@@ -85,11 +86,14 @@ def count(call):
         gdb.execute("stepi", to_string=True)
     left = "the provider's entry" if rust else (gdb.solib_name(pc()) or "the program").split("/")[-1]
     place.delete()
-    print("counted %-10s %5d instructions, then %s" % (call, steps, left))
+    print("counted %-13s %5d instructions, then %s" % (call + length, steps, left))
     for function, instructions in by_function.items():
         print("counted   %-60s %5d" % (function, instructions))
 count("MPI_Put")
 count("MPI_Isend")
+# (Of 64 each, 41 are behind each time.)
+count("MPI_Isend", ", 4", 23)
+count("MPI_Isend", ", 64", 23)
 gdb.execute("kill")
 P
 measure() { # what program environment...

@@ -69,6 +69,7 @@ pub use error::BootError;
 pub use introduction::{ADDRESSES_KEY, Introduction, Introductions, Unmet};
 pub use jobs::Jobs;
 pub use liveness::{Liveness, Watch};
+pub(crate) use os::timeout;
 pub use other_jobs::OtherJobs;
 pub use placement::{Dealt, Placement, parse_local_peers};
 pub(crate) use sweep::{AGREEMENT, made_here};

@@ -342,6 +342,11 @@ impl Links {
         !self.busy.borrow().is_empty()
     }
 
+    /// The peers that something waits for.
+    pub(super) fn busy(&self) -> Vec<u32> {
+        self.busy.borrow().clone()
+    }
+
     /// Packets that wait for space at the provider.
     pub(super) fn queued(&self) -> usize {
         let busy = self.busy.borrow();

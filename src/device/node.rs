@@ -21,6 +21,7 @@ use crate::netmod::HEAD;
 use crate::shm::bell::{Bell, Sleeper};
 use crate::shm::ring::{self, BYTES, Corrupt, Reader, Writer};
 use crate::shm::segment::{self, PAGE, Place, Segment, Shared};
+use crate::shm::word::Word;
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::RawFd;
@@ -393,14 +394,14 @@ impl Outbox {
         sent
     }
 
-    /// Sends a packet whose body is a word, if its space is known; `sent` is called before
+    /// Sends a packet whose body is short, if its space is known; `sent` is called before
     /// the receiver is woken.
     #[inline(always)]
     pub(super) fn put_word(
         &self,
         first: u64,
         words: [u64; 2],
-        body: u64,
+        body: Word,
         sent: impl FnOnce(),
     ) -> bool {
         if !self.writer.put_word(first, words, body) {

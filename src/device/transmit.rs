@@ -18,7 +18,11 @@ use super::context::Context;
 use super::link::{Held, Link, Outgoing, Queued, State};
 use super::node;
 use super::packet::{Body, Head, Route, encode};
+use super::wait::Progress;
+use crate::boot::timeout;
 use crate::netmod::{AGAIN, NetError, Netmod, PENDING, UNSUPPORTED, WordPacket};
+use crate::shm::word::Word;
+use std::time::Instant;
 
 impl<N: Netmod> Context<N> {
     /// Sends a packet to a world rank, in order behind those before it.
@@ -95,14 +99,14 @@ impl<N: Netmod> Context<N> {
         len <= link.inject() && unsafe { self.hand_over_next(link, *head, (start, len, 0)) >= 0 }
     }
 
-    /// [`Context::write`] of a head without a third word and a body of a word; `sent` is
-    /// called when it went. `None` where no way is known yet.
+    /// [`Context::write`] of a head without a third word and a short body; `sent` is called
+    /// when it went. `None` where no way is known yet.
     #[inline(always)]
     pub(crate) fn write_word(
         &self,
         peer: u32,
         head: Head,
-        body: u64,
+        body: Word,
         sent: impl FnOnce(),
     ) -> Option<bool> {
         let [first, second, _] = head.words;
@@ -110,7 +114,8 @@ impl<N: Netmod> Context<N> {
         Some(match link.outbox() {
             Some(outbox) => outbox.put_word(head.first(), [first, second], body, sent),
             None => {
-                let went = self.inject_word(first, second, link, body, head.first());
+                let kind = head.first() | (body.len() as u64) << 32;
+                let went = self.inject_word(first, second, link, body.bytes(), kind);
                 if went {
                     sent();
                 }
@@ -119,21 +124,21 @@ impl<N: Netmod> Context<N> {
         })
     }
 
-    /// [`Context::write_word`] over a link that is direct and has no inbox. (All in
-    /// registers, those of an envelope where they came.)
+    /// [`Context::write_word`] over a link that is direct and has no inbox; the body's length
+    /// in the upper half of `kind`. (All in registers, those of an envelope where they came.)
     #[inline(never)]
-    fn inject_word(&self, second: u64, third: u64, link: &Link, body: u64, first: u64) -> bool {
-        if size_of::<u64>() > link.inject() {
+    fn inject_word(&self, second: u64, third: u64, link: &Link, body: u64, kind: u64) -> bool {
+        if Word::BYTES > link.inject() {
             return false;
         }
         let number = link.number();
-        let head = encode(first, link.name(), number, [second, third, 0]);
+        let head = encode(u64::from(kind as u32), link.name(), number, [second, third, 0]);
         let packet = &WordPacket { head, body: body.to_ne_bytes() };
         let Route { transport, dest } = link.route();
         let Some((netmod, endpoint)) = self.endpoint(transport) else { return false };
         // SAFETY: [SEND] of a body that fits what the provider copies; the link is this
         // context's.
-        let rc = unsafe { netmod.inject_word(endpoint, packet, dest) };
+        let rc = unsafe { netmod.inject_word(endpoint, packet, (kind >> 32) as usize, dest) };
         if rc >= 0 {
             link.count(number);
         }
@@ -191,6 +196,30 @@ impl<N: Netmod> Context<N> {
         }
         self.links.list(peer, link);
         Ok(matches!(body, Body::Copied(_)))
+    }
+
+    /// Waits until what was sent to peers that live has been handed over: of a context that
+    /// is closed nobody else would, and the sends are told to be done.
+    pub(super) fn send_all(&self) {
+        let (begun, limit) = (Instant::now(), timeout());
+        let left = || -> Vec<u32> {
+            let waits = |peer: &u32| self.check_open(*peer).is_ok();
+            self.links.busy().into_iter().filter(waits).collect()
+        };
+        loop {
+            let peers = left();
+            if peers.is_empty() || begun.elapsed() > limit {
+                return;
+            }
+            let sent = self.wait(&peers, || {
+                let done = left().is_empty() || begun.elapsed() > limit;
+                Ok(if done { Progress::Done } else { Progress::Waiting })
+            });
+            // (One that died is waited for no more.)
+            if !matches!(sent, Ok(()) | Err(DeviceError::PeerDied { .. })) {
+                return;
+            }
+        }
     }
 
     /// Refuses peers that are dead and those whose link is broken.

@@ -41,7 +41,8 @@ impl Limits {
 pub(super) struct Credit {
     sent_bytes: Cell<u32>,
     sent_heads: Cell<u32>,
-    /// Messages of a word that may go without a look: they are among those sent.
+    /// Messages of at most a word that may go without a look: they are among those sent, as
+    /// if each were a whole one.
     words: Cell<u32>,
     /// Of those, consumed there as far as is known.
     back_bytes: Cell<u32>,
@@ -85,20 +86,23 @@ impl Credit {
         add(&self.sent_bytes, len as u32);
     }
 
-    /// Returns true if a message of a word may go, as one of those that
+    /// Returns true if a message of at most a word may go, as one of those that
     /// [`Credit::spend_ahead`] counted.
     #[inline(always)]
     pub(super) fn has_word(&self) -> bool {
         self.words.get() > 0
     }
 
-    /// It went.
+    /// It went, with so many bytes.
     #[inline(always)]
-    pub(super) fn spend_word(&self) {
+    pub(super) fn spend_word(&self, len: usize) {
         self.words.set(self.words.get() - 1);
+        if len as u32 != WORD {
+            add(&self.sent_bytes, (len as u32).wrapping_sub(WORD));
+        }
     }
 
-    /// Spends for messages of a word that are to come, of what is left a quarter at most.
+    /// Spends for messages of at most a word that are to come, of what is left a quarter at most.
     pub(super) fn spend_ahead(&self, limits: &Limits) {
         let left = |limit: u32, sent: &Cell<u32>, back: &Cell<u32>| {
             limit.saturating_sub(sent.get().wrapping_sub(back.get()))
@@ -191,10 +195,11 @@ mod tests {
         credit.spend_ahead(&limits);
         let mut words = 0;
         while credit.has_word() {
-            credit.spend_word();
+            credit.spend_word(words % 9);
             words += 1;
         }
-        assert_eq!((words, credit.sent_heads.get(), credit.sent_bytes.get()), (10, 10, 80));
+        let bytes = (0..9).sum::<usize>() as u32;
+        assert_eq!((words, credit.sent_heads.get(), credit.sent_bytes.get()), (10, 10, bytes));
         credit.spend_ahead(&limits);
         credit.take_back();
         assert_eq!((credit.sent_heads.get(), credit.has_word()), (10, false));

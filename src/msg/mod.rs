@@ -81,6 +81,7 @@ mod sync {
     pub(super) use std::sync::{Condvar, Mutex, PoisonError};
 }
 
+pub use crate::shm::word::Word;
 pub use active::{Active, Call, HEADER, HandlerStatus, Reply};
 pub use error::MsgError;
 pub use mailbox::{AmMessage, Mailbox};

@@ -66,13 +66,13 @@ pub const UNSUPPORTED: isize = -(libc::ENOSYS as isize);
 /// Bytes of a packet's head.
 pub const HEAD: usize = 32;
 
-/// A packet whose body is a word, in one piece.
+/// A packet whose body is at most 8 bytes, in one piece.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct WordPacket {
     /// As of any packet.
     pub head: [u8; HEAD],
-    /// The body.
+    /// The body, and zeros behind it.
     pub body: [u8; 8],
 }
 
@@ -532,20 +532,23 @@ pub trait Netmod: Send + Sync + Sized + 'static {
         UNSUPPORTED
     }
 
-    /// [`Netmod::send`] of a packet that the library copies: 0, [`AGAIN`], or an error.
+    /// [`Netmod::send`] of a packet that the library copies, whose body is `len` bytes: 0,
+    /// [`AGAIN`], or an error.
     ///
     /// # Safety
-    /// \[ENDPOINT\], \[DEST\], \[LIMIT\]: [`Caps::packet_inject`] for the packet.
+    /// \[ENDPOINT\], \[DEST\], \[LIMIT\]: [`Caps::packet_inject`] for the packet; `len` is at
+    /// most 8.
     #[inline(always)]
     unsafe fn inject_word(
         &self,
         endpoint: &Self::Endpoint,
         packet: &WordPacket,
+        len: usize,
         dest: u64,
     ) -> isize {
         let WordPacket { head, body } = packet;
         // SAFETY: the caller's; what is copied is free at the return.
-        unsafe { self.send(endpoint, head, body.as_ptr(), body.len(), dest, 0) }
+        unsafe { self.send(endpoint, head, body.as_ptr(), len, dest, 0) }
     }
 
     /// Sends bytes for which the peer has called [`Netmod::recv_bulk`] with the

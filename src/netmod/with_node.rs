@@ -337,13 +337,14 @@ impl<N: Library> Netmod for WithNode<N> {
         &self,
         endpoint: &Self::Endpoint,
         packet: &WordPacket,
+        len: usize,
         dest: u64,
     ) -> isize {
         // SAFETY: [ENDPOINT], [DEST], [LIMIT].
         unsafe {
             either!(
                 self, endpoint,
-                netmod => netmod.inject_word(endpoint, packet, dest),
+                netmod => netmod.inject_word(endpoint, packet, len, dest),
                 else UNSUPPORTED
             )
         }

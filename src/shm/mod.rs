@@ -13,6 +13,7 @@ mod lock_word;
 pub(crate) mod ring;
 pub(crate) mod segment;
 mod wake_flag;
+pub(crate) mod word;
 
 /// What [`wake_flag`], [`biased_lock`] and [`lock_word`] are made of, which `proofs/` has made
 /// of something else.

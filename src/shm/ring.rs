@@ -28,6 +28,7 @@ mod asked;
 
 pub(crate) use asked::Asked;
 
+use super::word::Word;
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -53,7 +54,7 @@ const SHORT: u64 = 1 << 62;
 /// In the first word, written by the receiver: the body is what was asked for.
 const ANSWERED: u64 = 1 << 61;
 /// The longest body of such a packet.
-const SHORT_BYTES: usize = 8;
+const SHORT_BYTES: usize = Word::BYTES;
 /// How far ahead the sender asks for lines, which the receiver had last: far
 /// enough that none is asked for that the receiver looks at.
 const AHEAD: usize = 8;
@@ -211,17 +212,17 @@ impl Writer {
         true
     }
 
-    /// Writes a packet whose body is a word, where its space is known; calls nothing.
+    /// Writes a packet whose body is short, where its space is known; calls nothing.
     /// `false`: [`Writer::put`] may find some.
     #[inline(always)]
-    pub(crate) fn put_word(&self, first: u64, words: [u64; 2], body: u64) -> bool {
+    pub(crate) fn put_word(&self, first: u64, words: [u64; 2], body: Word) -> bool {
         if !self.has_space(1) {
             return false;
         }
         // SAFETY: writes a word, for which a short packet has space.
-        let fill = |to: *mut u8| unsafe { to.cast::<u64>().write(body) };
+        let fill = |to: *mut u8| unsafe { to.cast::<u64>().write(body.bytes()) };
         // SAFETY: there is space, and of one slot it takes what is short.
-        unsafe { self.write(first, [words[0], words[1], 0], SHORT_BYTES, true, fill) };
+        unsafe { self.write(first, [words[0], words[1], 0], body.len(), true, fill) };
         true
     }
 

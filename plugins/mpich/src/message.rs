@@ -6,7 +6,7 @@ use crate::host::rkw_status;
 use crate::log::guarded;
 use crate::state::{State, of_message};
 use rankway::msg::{
-    Completion, Envelope, MatchSpec, Message, MsgError, RequestId, Started, Tagged,
+    Completion, Envelope, MatchSpec, Message, MsgError, RequestId, Started, Tagged, Word,
 };
 use rankway::netmod::Netmod;
 use rankway_plugin::Layer;
@@ -71,17 +71,52 @@ pub(crate) unsafe extern "C" fn send<N: Netmod>(
     buf: *const u8,
     len: usize,
 ) -> c_int {
-    let to = Envelope { peer, channel, bits };
-    if len == size_of::<u64>() {
-        // SAFETY: [MPI]; [BUF], 8 bytes.
-        let (state, word) = unsafe { (State::<N>::of(state), buf.cast::<u64>().read_unaligned()) };
-        let sent = || state.shared.unlocked().and_then(|inner| inner.tagged.send_word(to, word));
-        if let Some(sent) = guarded(sent) {
-            return sent.into();
+    // SAFETY: [MPI]; [BUF], 8 bytes where they are read.
+    unsafe {
+        if len == Word::BYTES {
+            let word = Word::whole(buf.cast::<u64>().read_unaligned());
+            if let Some(sent) = send_word::<N>(state, Envelope { peer, channel, bits }, word) {
+                return sent.into();
+            }
+        } else if len < Word::BYTES {
+            return send_short::<N>(state, channel, bits, peer, buf, len);
+        }
+        send_any::<N>(state, channel, bits, peer, buf, len)
+    }
+}
+
+/// The same of less than 8 bytes.
+///
+/// # Safety
+/// \[MPI\], \[BUF\].
+#[inline(never)]
+unsafe extern "C" fn send_short<N: Netmod>(
+    state: *mut c_void,
+    channel: u64,
+    bits: u64,
+    peer: u32,
+    buf: *const u8,
+    len: usize,
+) -> c_int {
+    // SAFETY: [MPI], [BUF].
+    unsafe {
+        let word = Word::read(buf, len);
+        match send_word::<N>(state, Envelope { peer, channel, bits }, word) {
+            Some(sent) => sent.into(),
+            None => send_any::<N>(state, channel, bits, peer, buf, len),
         }
     }
-    // SAFETY: [MPI], [BUF].
-    unsafe { send_any::<N>(state, channel, bits, peer, buf, len) }
+}
+
+/// `None` where there is another way.
+///
+/// # Safety
+/// \[MPI\].
+#[inline(always)]
+unsafe fn send_word<N: Netmod>(state: *mut c_void, to: Envelope, word: Word) -> Option<bool> {
+    // SAFETY: [MPI].
+    let state = unsafe { State::<N>::of(state) }.shared;
+    guarded(|| state.unlocked().and_then(|inner| inner.tagged.send_word(to, word)))
 }
 
 /// The same of any length, from any thread.

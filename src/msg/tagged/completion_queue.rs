@@ -11,6 +11,7 @@ use crate::msg::types::{
     Completion, Envelope, MatchSpec, Outgoing, RecvBuffer, SendMode, Sent, Status,
 };
 use crate::netmod::Netmod;
+use crate::shm::word::Word;
 use std::num::NonZeroU64;
 
 /// Names a request under way, for [`Tagged::cancel`]. The id of one that has
@@ -135,10 +136,10 @@ impl<N: Netmod> Tagged<N> {
         unsafe { self.protocol().send_now(self.context(), message) }
     }
 
-    /// [`Tagged::send_now`] of the 8 bytes of a word, quicker; now and then `None`, where
+    /// [`Tagged::send_now`] of 8 bytes or less, quicker; now and then `None`, where
     /// [`Tagged::send_now`] may send.
     #[inline(always)]
-    pub fn send_word(&self, to: Envelope, word: u64) -> Option<bool> {
+    pub fn send_word(&self, to: Envelope, word: Word) -> Option<bool> {
         self.protocol().send_word(self.context(), to, word)
     }
 

@@ -101,8 +101,8 @@ impl TaggedProtocol {
         sent
     }
 
-    /// A message of a word came for the oldest receive, and there is nothing else to it:
-    /// calls nothing but to tell of credit. Returns false otherwise, and nothing has
+    /// A message of 8 or 4 bytes came for the oldest receive, and there is nothing else to
+    /// it: calls nothing but to tell of credit. Returns false otherwise, and nothing has
     /// happened.
     #[inline(always)]
     pub(super) fn word_arrived<N: Netmod>(
@@ -112,11 +112,10 @@ impl TaggedProtocol {
         body: &[u8],
     ) -> bool {
         let [channel, bits, _] = head.words;
-        let Ok(word) = body.try_into().map(u64::from_ne_bytes) else { return false };
         let Some(flow) = self.flows.get(head.from) else { return false };
         let Ok(mut state) = self.state.try_borrow_mut() else { return false };
         let Some(at) = state.engine.first(channel, bits) else { return false };
-        if !state.slots.receive_word(at, head.from, bits, word) {
+        if !state.slots.receive_word(at, head.from, bits, body) {
             return false;
         }
         state.engine.pop_first();

@@ -6,6 +6,7 @@ use crate::device::{Context, DeviceError, PerPeer};
 use crate::msg::credit::{Credit, Limits};
 use crate::msg::error::MsgError;
 use crate::netmod::Netmod;
+use crate::shm::word::Word;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
@@ -50,12 +51,12 @@ impl PeerFlow {
         self.short.set(if short { self.inject.get().saturating_add(1) } else { 0 });
     }
 
-    /// A message of a word went without a look at what else may go: others of one may,
+    /// A message of at most a word went after a look at the credit: others may without one,
     /// as many as there is credit to spare for.
     #[cold]
     #[inline(never)]
     pub(super) fn allow_words(&self, limits: &Limits) {
-        if self.short.get() as usize > size_of::<u64>() {
+        if self.short.get() as usize > Word::BYTES {
             self.credit.spend_ahead(limits);
         }
     }

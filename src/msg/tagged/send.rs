@@ -8,6 +8,7 @@ use crate::device::{Body, Context};
 use crate::msg::error::MsgError;
 use crate::msg::types::{Envelope, LaidOut, Outgoing, Sent};
 use crate::netmod::Netmod;
+use crate::shm::word::Word;
 
 impl TaggedProtocol {
     /// Begins a send.
@@ -49,25 +50,25 @@ impl TaggedProtocol {
         let sent = unsafe { context.write(to.peer, head, buf, len) };
         if sent {
             flow.credit.spend(len);
-            if len == size_of::<u64>() {
+            if len <= Word::BYTES {
                 flow.allow_words(&self.flows.limits);
             }
         }
         sent
     }
 
-    /// The same of a message of a word, if several may go without a look at the credit;
-    /// else `None`.
+    /// The same of a short message, if several may go without a look at the credit; else
+    /// `None`.
     #[inline(always)]
     pub(super) fn send_word<N: Netmod>(
         &self,
         context: &Context<N>,
         to: Envelope,
-        word: u64,
+        word: Word,
     ) -> Option<bool> {
         let flow = self.flows.get(to.peer).filter(|flow| flow.credit.has_word())?;
         let head = head(EAGER, [to.channel, to.bits, 0]);
-        context.write_word(to.peer, head, word, || flow.credit.spend_word())
+        context.write_word(to.peer, head, word, || flow.credit.spend_word(word.len()))
     }
 
     /// # Safety

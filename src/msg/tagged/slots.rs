@@ -503,25 +503,32 @@ impl Slots {
         }
     }
 
-    /// Gives a receive with a cookie a message of a word, if that is all there is to do.
-    /// Returns false otherwise, and nothing has happened.
+    /// Gives a receive with a cookie a message of 8 or 4 bytes, if that is all there is to
+    /// do. Returns false otherwise, and nothing has happened.
     #[inline(always)]
-    pub(super) fn receive_word(&mut self, at: u32, peer: u32, bits: u64, word: u64) -> bool {
+    pub(super) fn receive_word(&mut self, at: u32, peer: u32, bits: u64, body: &[u8]) -> bool {
         let slot = &mut self.slots[at as usize];
         let (buf, cookie) = (slot.buf, slot.cookie);
         let Some(cookie) = NonZeroU64::new(cookie) else { return false };
         // (A layout has a capacity of 0.)
-        let length = size_of::<u64>();
-        if slot.capacity < length || self.ended.all.len() == self.ended.all.capacity() {
+        if slot.capacity < body.len() || self.ended.all.len() == self.ended.all.capacity() {
             return false;
         }
-        let length = length as u64;
+        // SAFETY: the receive's buffer is writable for `capacity` bytes until it is done.
+        unsafe {
+            if let Ok(word) = body.try_into() {
+                buf.cast::<[u8; 8]>().write(word);
+            } else if let Ok(half) = body.try_into() {
+                buf.cast::<[u8; 4]>().write(half);
+            } else {
+                return false;
+            }
+        }
+        let length = body.len() as u64;
         self.ended.all.push(End { cookie, bits, length, peer, how: How::Success });
         slot.phase = Phase::Free;
         slot.peer = self.free;
         self.free = at;
-        // SAFETY: the receive's buffer is writable for `capacity` bytes until it is done.
-        unsafe { buf.cast::<u64>().write_unaligned(word) };
         true
     }
 

@@ -244,9 +244,15 @@ impl Netmod for Domain {
     }
 
     #[inline(always)]
-    unsafe fn inject_word(&self, endpoint: &Endpoint, packet: &WordPacket, dest: u64) -> isize {
+    unsafe fn inject_word(
+        &self,
+        endpoint: &Endpoint,
+        packet: &WordPacket,
+        len: usize,
+        dest: u64,
+    ) -> isize {
         // SAFETY: [DEST], [LIMIT].
-        unsafe { endpoint.inject_word(packet, dest) }
+        unsafe { endpoint.inject_word(packet, len, dest) }
     }
 
     fn poll(

@@ -56,14 +56,14 @@ impl Endpoint {
     /// # Safety
     /// The same.
     #[inline(always)]
-    pub(super) unsafe fn inject_word(&self, packet: &WordPacket, dest: u64) -> isize {
+    pub(super) unsafe fn inject_word(&self, packet: &WordPacket, len: usize, dest: u64) -> isize {
         if self.ring.is_none() {
             return UNSUPPORTED;
         }
         let _inside = self.enter();
         let start = std::ptr::from_ref(packet).cast();
         // SAFETY: [DEST]; the endpoint is enabled and has messages; [LIMIT].
-        unsafe { ffi::fi_inject(self.ep(), start, size_of::<WordPacket>(), dest) }
+        unsafe { ffi::fi_inject(self.ep(), start, HEAD + len, dest) }
     }
 
     /// A packet longer than the provider's inject: copied to the slot's own

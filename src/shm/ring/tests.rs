@@ -263,9 +263,11 @@ proptest! {
                 let len = (n as usize * 7919) % ([9, 9, 33, 100, 700, LONG + 1][longest]);
                 let bytes = body(n, len);
                 let [one, two, three] = words(n);
-                let word = bytes.as_slice().try_into().map(u64::from_ne_bytes);
+                // SAFETY: `bytes` is readable.
+                let word = || unsafe { Word::read(bytes.as_ptr(), len) };
                 let short = three == 0
-                    && word.is_ok_and(|word| writer.put_word(first(n), [one, two], word));
+                    && len <= Word::BYTES
+                    && writer.put_word(first(n), [one, two], word());
                 // SAFETY: `bytes` is readable.
                 if !short && !unsafe { writer.put(first(n), words(n), bytes.as_ptr(), len) } {
                     prop_assert!(!queue.is_empty(), "an empty ring has space");

@@ -7,7 +7,7 @@ use crate::ffi;
 use crate::log::{fatal, guarded};
 use crate::request::Request;
 use crate::state::State;
-use rankway::msg::{Envelope, MsgError, Started, Status};
+use rankway::msg::{Envelope, MsgError, Started, Status, Word};
 use rankway::netmod::Netmod;
 use std::ffi::c_int;
 
@@ -17,9 +17,8 @@ fn envelope(comm: &Comm, dest: c_int, tag: c_int) -> Envelope {
     Envelope { peer: comm.peer(dest), channel: comm.channel, bits }
 }
 
-/// Sends a message of a word at once and for good, if that can be done: of a send that
-/// waits for no receive, in a process of one thread. Of what may take longer it calls
-/// nothing.
+/// Sends a message of 8 bytes at once and for good, if that can be done: of a send that waits
+/// for no receive, in a process of one thread. Of what may take longer it calls nothing.
 ///
 /// # Safety
 /// \[MPI\], a convertor of a send, whose buffer is readable.
@@ -39,11 +38,11 @@ unsafe fn now<N: Netmod>(
     unsafe {
         if let Some(inner) = state::<N>(mtl).unlocked()
             && let Some(buffer) = Buffer::plainly_sent(convertor)
-            && buffer.bytes == size_of::<u64>()
+            && buffer.bytes == Word::BYTES
             && let comm = Comm::of(comm)
             && let Some(peer) = comm.affine_peer(dest)
         {
-            let word = buffer.start.cast::<u64>().read_unaligned();
+            let word = Word::whole(buffer.start.cast::<u64>().read_unaligned());
             let bits = comm.me | u64::from(tag as u32);
             let to = Envelope { peer, channel: comm.channel, bits };
             return inner.tagged.send_word(to, word).unwrap_or(false);
@@ -66,9 +65,15 @@ unsafe fn whole<N: Netmod>(
     if mode == ffi::MCA_PML_BASE_SEND_SYNCHRONOUS || !buffer.is_users() {
         return false;
     }
-    state.enter(|inner| {
-        // SAFETY: [BUF].
-        unsafe { inner.tagged.send_now(to, buffer.start.cast_const(), buffer.bytes) }
+    let (start, len) = (buffer.start.cast_const(), buffer.bytes);
+    // SAFETY: [BUF], until the return.
+    state.enter(|inner| unsafe {
+        if len < Word::BYTES
+            && let Some(sent) = inner.tagged.send_word(to, Word::read(start, len))
+        {
+            return sent;
+        }
+        inner.tagged.send_now(to, start, len)
     })
 }
 
