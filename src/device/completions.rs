@@ -98,6 +98,16 @@ impl Completions {
         }
     }
 
+    /// Whether there are any of [`Completions::pending`].
+    #[inline]
+    pub(super) fn has_pending(&self, peers: &[u32]) -> bool {
+        let under_way = self.under_way.borrow();
+        match peers {
+            [] => under_way.values().any(|&count| count > 0),
+            peers => peers.iter().any(|rank| under_way.get(rank).is_some_and(|&count| count > 0)),
+        }
+    }
+
     /// Nobody waits for a token any more. Returns the failure, with the world rank it
     /// was for, where the operation has failed already.
     #[must_use = "else the failure is told nowhere"]

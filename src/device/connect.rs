@@ -16,14 +16,17 @@ impl<N: Netmod> Context<N> {
     /// This context's own addresses.
     pub(super) fn business_card(&self) -> Result<BusinessCard, DeviceError> {
         let local = self.address_of(Transport::Local)?;
-        if let Some(segment) = N::segment(&local) {
-            crate::boot::made_here(segment);
-        }
+        note_segment::<N>(&local);
         Ok(BusinessCard {
             local,
             network: self.address_of(Transport::Network)?,
             inbox: self.inbox_place(),
         })
+    }
+
+    /// Another shared-memory endpoint was opened.
+    pub(super) fn note_local_segment(&self) {
+        let _ = self.address_of(Transport::Local).map(|local| note_segment::<N>(&local));
     }
 
     fn inbox_place(&self) -> Option<Place> {
@@ -171,5 +174,12 @@ impl<N: Netmod> Context<N> {
             self.set_local_address(theirs, address);
         }
         Ok(Some(N::pack(u64::from(theirs), Transport::Local)?))
+    }
+}
+
+/// The segment behind an endpoint's address is this process's to remove.
+fn note_segment<N: Netmod>(local: &[u8]) {
+    if let Some(segment) = N::segment(local) {
+        crate::boot::made_here(segment);
     }
 }

@@ -89,6 +89,9 @@ pub(crate) trait PacketHandler<N: Netmod>: Any {
 
 impl<N: Netmod> Drop for Context<N> {
     fn drop(&mut self) {
+        if self.index > 0 && !std::thread::panicking() {
+            self.send_all();
+        }
         let done = self.completions.outstanding() == 0 && self.endpoints.renewals() == 0;
         if done && !self.failures.has_lost() {
             // SAFETY: once, and all probes are over.
@@ -220,6 +223,12 @@ impl<N: Netmod> Context<N> {
     /// operations under way.
     pub(crate) fn pending(&self, peers: &[u32]) -> Vec<u32> {
         self.completions.pending(peers)
+    }
+
+    /// Whether there are any of [`Context::pending`].
+    #[inline]
+    pub(crate) fn has_pending(&self, peers: &[u32]) -> bool {
+        self.completions.has_pending(peers)
     }
 
     /// Nobody waits for a token any more: how it ends, or has ended, is for the next

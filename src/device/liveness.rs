@@ -126,6 +126,7 @@ impl<N: Netmod> Context<N> {
     /// under way there has failed, as far as anybody will ever know.
     fn renew(&self) {
         let Some(netmod) = self.endpoints.renew() else { return };
+        self.note_local_segment();
         let held_back = || NetError::Operation {
             provider: netmod.caps().provider.clone(),
             peer: None,
@@ -141,7 +142,7 @@ impl<N: Netmod> Context<N> {
     /// # Errors
     /// [`DeviceError::PeerDied`].
     pub(crate) fn check_alive(&self, rank: u32) -> Result<(), DeviceError> {
-        if self.failures.is_lost(rank) {
+        if self.failures.has_lost() && self.failures.is_lost(rank) {
             return Err(DeviceError::PeerDied { rank });
         }
         Ok(())

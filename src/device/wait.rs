@@ -157,6 +157,15 @@ impl<N: Netmod> Context<N> {
         }
     }
 
+    /// For calls that change something before they wait.
+    ///
+    /// # Errors
+    /// [`DeviceError::Nested`] within a handler.
+    #[inline]
+    pub(crate) fn check_may_wait(&self) -> Result<(), DeviceError> {
+        if self.is_progressing() { Err(DeviceError::Nested) } else { Ok(()) }
+    }
+
     /// Issues an operation with `peer` until the provider has space for it.
     /// Returns what the provider answered, which is not [`AGAIN`].
     ///
@@ -183,9 +192,7 @@ impl<N: Netmod> Context<N> {
         peers: &[u32],
         mut ready: impl FnMut() -> Result<Progress, DeviceError>,
     ) -> Result<(), DeviceError> {
-        if self.is_progressing() {
-            return Err(DeviceError::Nested);
-        }
+        self.check_may_wait()?;
         let begun = self.pace.polls();
         loop {
             self.progress()?;

@@ -136,6 +136,15 @@ impl OutstandingRequests {
         }
     }
 
+    /// Whether there are any of [`OutstandingRequests::pending`].
+    pub(super) fn has_pending(&self, peers: &[u32]) -> bool {
+        let under_way = self.under_way.borrow();
+        match peers {
+            [] => !under_way.is_empty(),
+            peers => !under_way.is_empty() && peers.iter().any(|w| under_way.contains_key(w)),
+        }
+    }
+
     /// Removes and returns a failure at one of `peers`, at any peer when that
     /// is empty.
     pub(super) fn take_refused(&self, peers: &[u32]) -> Option<(u32, Status)> {

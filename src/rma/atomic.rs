@@ -470,7 +470,11 @@ impl<N: Netmod> Access<N> {
             return Ok(());
         }
         let state = self.borrowed_state()?;
-        let process @ (_, peer) = self.process(rank)?;
+        let known = match self.target_again(rank, disp) {
+            Some(remote) => Ok(remote),
+            None => Err(self.process(rank)?),
+        };
+        let peer = known.map_or_else(|(_, peer)| peer, |remote| remote.peer);
         self.mark(rank);
         let offset = disp as u64 * state.units.get(rank);
         if peer == self.context().device().boot().rank() {
@@ -499,7 +503,11 @@ impl<N: Netmod> Access<N> {
         if by_packets {
             return packets(in_flight);
         }
-        let remote = match self.target_at(rank, disp, process)? {
+        let target = match known {
+            Ok(remote) => Target::Provider(remote),
+            Err(process) => self.target_at(rank, disp, process)?,
+        };
+        let remote = match target {
             Target::Mapped(at) if !is_atomic(ty, at.addr()) => {
                 let Some(lock) = self.element_lock(rank) else { return packets(in_flight) };
                 order(AccessPath::Provider)?;

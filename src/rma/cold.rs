@@ -3,9 +3,10 @@
 use super::am_fallback::{OutstandingRequests, RmaHandler};
 use super::element_gate::{ElementGate, Entrance};
 use super::locks::{Holder, LockHandle, NodeLocks};
-use super::registration::Registration;
+use super::registration::{Registration, RemoteKey};
 use super::state::WindowState;
 use super::types::{AccessPath, Lock};
+use crate::av::Entry;
 use crate::device::{BouncePool, Context, FRAGMENT};
 use crate::netmod::Netmod;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -45,6 +46,20 @@ pub(super) struct ShortLock<N: Netmod> {
     pub(super) state: *const WindowState<N>,
 }
 
+/// Where a rank's memory is reached by a provider: what does not change while the window
+/// lives, the rank has this entry and nobody died.
+#[derive(Clone, Copy)]
+pub(super) struct FoundTarget {
+    /// In the access's numbers.
+    pub(super) rank: u32,
+    pub(super) peer: u32,
+    pub(super) entry: Entry,
+    pub(super) unit: u64,
+    /// The provider's address of displacement 0.
+    pub(super) start: u64,
+    pub(super) key: RemoteKey,
+}
+
 /// What an access keeps beside what its puts need: cold state.
 pub(super) struct ColdState<N: Netmod> {
     pub(super) rma_handler: Rc<RmaHandler<N>>,
@@ -70,6 +85,8 @@ pub(super) struct ColdState<N: Netmod> {
     fragments: RefCell<Vec<Box<[u8]>>>,
     /// Bounce memory for calls that borrow their buffer.
     pub(super) bounce_pool: BouncePool,
+    /// The target that was found last.
+    pub(super) found: Cell<Option<FoundTarget>>,
     /// The path of the last element operation, by world rank.
     pub(super) access_paths: RefCell<BTreeMap<u32, AccessPath>>,
     /// What members told of their memory when they were asked, by world rank.
@@ -99,6 +116,7 @@ impl<N: Netmod> ColdState<N> {
             staged_bytes: Cell::new(0),
             fragments: RefCell::default(),
             bounce_pool: BouncePool::default(),
+            found: Cell::new(None),
             access_paths: RefCell::default(),
             asked: RefCell::default(),
             last_path: Cell::new(None),

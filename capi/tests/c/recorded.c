@@ -62,6 +62,30 @@ static void operations(struct job *job, rankway_comm_t comm)
     ENSURE(memory[1] == 100 + (uint64_t)((job->rank + 2) % 3));
 }
 
+/* A put through a map without a formula, which has a function of its own. */
+static void irregular(struct job *job)
+{
+    static uint64_t memory[4], ours;
+    const rankway_access_t *access;
+    rankway_comm_t mixed;
+    rankway_win_t win;
+    int rank;
+
+    OK(rankway_comm_split(job->world, 0, job->rank == 2 ? 2 : 1 - job->rank, &mixed));
+    OK(rankway_comm_rank(mixed, &rank));
+    OK(rankway_win_create(memory, sizeof memory, 8, mixed, &win));
+    OK(rankway_win_lock_all(0, win));
+    OK(rankway_win_access(win, &access));
+    ours = 200 + (uint64_t)rank;
+    ENSURE(rankway_put_unchecked(access, &ours, 8, (uint32_t)((rank + 1) % 3), 1) == 0);
+    OK(rankway_win_unlock_all(win));
+    OK(rankway_win_fence(0, win));
+    OK(rankway_win_fence(0, win));
+    ENSURE(memory[1] == 200 + (uint64_t)((rank + 2) % 3));
+    OK(rankway_win_free(win));
+    OK(rankway_comm_free(mixed));
+}
+
 static int body(void *unused)
 {
     struct job job;
@@ -76,6 +100,7 @@ static int body(void *unused)
     OK(rankway_comm_split(job.world, job.rank == 1 ? -1 : 0, -job.rank, &some));
     messages(&job, same);
     operations(&job, same);
+    irregular(&job);
     if (job.rank != 1)
         OK(rankway_comm_barrier(some));
     if (job.rank != 1)

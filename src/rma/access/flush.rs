@@ -26,7 +26,7 @@ impl<N: Netmod> Access<N> {
     /// [`Access::flush`], of which nothing is recorded.
     pub(in crate::rma) fn flush_rank(&self, rank: u32) -> Result<(), Error> {
         self.check(rank, 0, 0)?;
-        self.flush_ranks(&[self.marked_rank(rank)])?;
+        self.flush_one(self.marked_rank(rank))?;
         if self.ranks as usize <= MARKS && !self.viewed.get() {
             // It is this rank's alone.
             self.unmark_rank(rank);
@@ -80,6 +80,7 @@ impl<N: Netmod> Access<N> {
     }
 
     pub(in crate::rma) fn flush_dirty(&self) -> Result<(), Error> {
+        self.context.check_may_wait()?;
         let ranks = self.marked();
         self.unmark();
         self.flush_ranks(&ranks)?;
@@ -130,6 +131,18 @@ impl<N: Netmod> Access<N> {
         self.drain(&[])
     }
 
+    /// [`Access::flush_ranks`] of one.
+    fn flush_one(&self, marked: MarkedRank) -> Result<(), Error> {
+        fence(Ordering::SeqCst);
+        let peer = self.world_rank(marked.0)?;
+        let answered = match self.probe_completion(marked, None) {
+            Ok(Some(token)) => self.await_token(token, peer).map(|()| true),
+            Ok(None) => Ok(false),
+            Err(e) => Err(e),
+        };
+        self.finish_flush(&[peer], answered)
+    }
+
     /// Reads back from every rank that was put to: the answer comes behind the
     /// puts. All reads are in flight together, and after a failure the others
     /// are still waited for.
@@ -141,43 +154,46 @@ impl<N: Netmod> Access<N> {
         let peers =
             ranks.iter().map(|&(rank, _)| self.world_rank(rank)).collect::<Result<Vec<_>, _>>()?;
         let mut probes = Vec::new();
-        let mut first_error = None;
+        let mut answered = Ok(false);
         // Ranks of one process need one probe; ranks of a window that is not
         // uniform are all different processes.
         let mut seen = HashSet::new();
-        // On the other paths there were only stores, or packets.
-        let providers = !matches!(self.own_path, path::MAPPED | path::PACKETS);
-        let probed = ranks.iter().zip(&peers).filter(|_| providers);
-        for (&marked, &peer) in probed {
-            match self.probe_completion(marked, ranks.len() == 1, &mut seen) {
+        for (&marked, &peer) in ranks.iter().zip(&peers) {
+            match self.probe_completion(marked, Some(&mut seen)) {
                 Ok(token) => probes.extend(token.map(|token| (token, peer))),
-                Err(e) => {
-                    first_error.get_or_insert(e);
-                }
+                Err(e) => answered = answered.and(Err(e)),
             }
         }
         for (token, peer) in probes {
-            if let Err(e) = self.await_token(token, peer) {
-                first_error.get_or_insert(e);
-            }
+            let answer = self.await_token(token, peer).map(|()| true);
+            answered = answered.and(answer);
         }
-        let drained = self.drain(&peers);
-        if let Err(e) = self.context.check_liveness(&peers) {
+        self.finish_flush(&peers, answered)
+    }
+
+    /// The end of a flush, all of whose probes were waited for: whether any was `answered`,
+    /// or the first error.
+    fn finish_flush(&self, peers: &[u32], answered: Result<bool, Error>) -> Result<(), Error> {
+        let drained = self.drain_more(peers, matches!(answered, Ok(true)));
+        // (The only one, that has just answered, is alive.)
+        let alive = peers.len() == 1 && matches!((&answered, &drained), (Ok(_), Ok(true)));
+        if !alive && let Err(e) = self.context.check_liveness(peers) {
             // The death of a peer may have caused the other errors.
             return Err(e.into());
         }
-        first_error.map_or(drained, Err)
+        answered.and(drained).map(drop)
     }
 
     /// Issues an operation that completes when all earlier ones to a rank are
-    /// done there; `None` where there is nothing to wait for.
+    /// done there; `None` where there is nothing to wait for, also since the process was
+    /// `seen` before.
     fn probe_completion(
         &self,
         (rank, mark): MarkedRank,
-        only: bool,
-        seen: &mut HashSet<(u8, u64)>,
+        seen: Option<&mut HashSet<(u8, u64)>>,
     ) -> Result<Option<Token>, Error> {
-        if mark == 0 {
+        // On some paths there were only stores, or packets.
+        if mark == 0 || matches!(self.own_path, path::MAPPED | path::PACKETS) {
             return Ok(None);
         }
         // Nothing was issued to a rank nobody has used.
@@ -194,7 +210,7 @@ impl<N: Netmod> Access<N> {
         if mark == TRACKED && netmod.caps().delivers {
             return Ok(None);
         }
-        if !only && !seen.insert((remote.transport as u8, remote.dest)) {
+        if seen.is_some_and(|seen| !seen.insert((remote.transport as u8, remote.dest))) {
             return Ok(None);
         }
         if netmod.flushes() {
@@ -226,23 +242,30 @@ impl<N: Netmod> Access<N> {
     /// `peers`, or anybody when that is empty. A peer that dies meanwhile
     /// does not end the wait for the others.
     pub(in crate::rma) fn drain(&self, peers: &[u32]) -> Result<(), Error> {
+        self.drain_more(peers, false).map(drop)
+    }
+
+    /// [`Access::drain`], which makes progress in any case, but where the caller has just
+    /// waited (`waited`). Returns whether either has.
+    fn drain_more(&self, peers: &[u32], mut waited: bool) -> Result<bool, Error> {
         let context = &*self.context;
+        let outstanding = &self.cold.outstanding;
         let mut died = None;
-        let busy = |peers: &[u32]| {
-            let mut all = context.pending(peers);
-            all.extend(self.cold.outstanding.pending(peers));
-            all
-        };
-        loop {
-            let pending = busy(peers);
-            if pending.is_empty() {
-                break;
-            }
-            let waited = context.wait(&pending, || {
-                let left = !busy(&pending).is_empty();
-                Ok(if left { Progress::Waiting } else { Progress::Done })
+        let is_busy = |peers: &[u32]| context.has_pending(peers) || outstanding.has_pending(peers);
+        while is_busy(peers) {
+            let mut all = Vec::new();
+            let pending = match peers {
+                [_] => peers,
+                _ => {
+                    all.extend(context.pending(peers));
+                    all.extend(outstanding.pending(peers));
+                    &all[..]
+                }
+            };
+            let ended = context.wait(pending, || {
+                Ok(if is_busy(pending) { Progress::Waiting } else { Progress::Done })
             });
-            match waited {
+            match ended {
                 Ok(()) => {}
                 // Operations towards it are not waited for any more.
                 Err(DeviceError::PeerDied { rank }) if pending.contains(&rank) => {
@@ -250,16 +273,19 @@ impl<N: Netmod> Access<N> {
                 }
                 Err(e) => return Err(e.into()),
             }
+            waited = true;
         }
-        context.progress()?;
+        if !waited {
+            context.progress()?;
+        }
         let failure = died.or_else(|| match peers {
             [] => context.take_failure(),
             peers => peers.iter().find_map(|&w| context.take_failure_of(w)),
         });
-        let refused = self.cold.outstanding.take_refused(peers);
+        let refused = outstanding.take_refused(peers);
         let refused = refused.map(|(peer, status)| self.refused(peer, status));
-        let result = failure.map(Error::from).or(refused).map_or(Ok(()), Err);
-        self.cold.unstage(result.is_ok(), |peer| !context.pending(&[peer]).is_empty());
+        let result = failure.map(Error::from).or(refused).map_or(Ok(waited), Err);
+        self.cold.unstage(result.is_ok(), |peer| context.has_pending(&[peer]));
         result
     }
 }

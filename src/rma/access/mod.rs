@@ -127,8 +127,11 @@ struct CAbi {
     /// plain addresses.
     longest: InjectLimit,
     /// All other puts.
-    put: unsafe extern "C" fn(*const c_void, *const u8, usize, u32, usize) -> isize,
+    put: CPut,
 }
+
+/// [`Access::put_unchecked`] of an access, for C.
+type CPut = unsafe extern "C" fn(*const c_void, *const u8, usize, u32, usize) -> isize;
 
 /// What the path of a put depends on, beside the rank map.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -255,7 +258,7 @@ impl<N: Netmod> Access<N> {
         let all_here = state.mapped.is_some_and(|m| m.all) && state.contiguous.is_none();
         let near = all_here && !N::KEY_HANDLES && lookup.body() != body::AFFINE;
         let window = WindowKind::of(state.by_packets, uniform.is_some(), mapped.is_some(), near);
-        let (path, put_vtable) = PutVtable::choose(window, lookup.body());
+        let (path, put_vtable, put_in_c) = PutVtable::choose(window, lookup.body());
         let network = context.endpoint(Transport::Network);
         let (netmod, endpoint) = network.or_else(|| context.endpoint(Transport::Local)).ok_or(
             DeviceError::NoTransport {
@@ -278,7 +281,7 @@ impl<N: Netmod> Access<N> {
             ranks: map.len(),
             stores: path == path::MAPPED,
             inject_handle: N::inject_handle(endpoint),
-            c_abi: CAbi::new(&inject_target),
+            c_abi: CAbi::new(&inject_target, put_in_c),
             inject_target,
             remote_keys: keys.start(),
             bytes: bytes as usize,
@@ -433,6 +436,7 @@ impl<N: Netmod> Access<N> {
         if epoch == Epoch::Freed {
             self.keys.destroy();
             *self.cold.short.borrow_mut() = None;
+            self.cold.found.set(None);
             *self.state.borrow_mut() = None;
         }
     }

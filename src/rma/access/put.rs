@@ -12,43 +12,22 @@
 //! - **\[SIDES\]** Both sides of a copy hold `len` bytes and do not overlap.
 
 mod choice;
+mod in_c;
 
-use super::{Access, BLOCKING, CAbi, FAILED, INJECTED, LocalPath, NONBLOCKING, TRACKED, path};
+pub(super) use in_c::put_in_c;
+
+use super::{Access, BLOCKING, FAILED, INJECTED, LocalPath, NONBLOCKING, TRACKED, path};
 use crate::av::{Entry, Transport};
 use crate::device::Context;
 use crate::netmod::{AGAIN, Netmod};
 use crate::rankmap::body::AFFINE;
-use crate::rma::registration::{InjectTarget, RemoteKey};
+use crate::rma::registration::RemoteKey;
 use crate::rma::state::WindowState;
 use crate::rma::types::{Remote, Target, unreachable_error};
 use crate::rma::{Error, ErrorKind};
 use std::cell::Cell;
-use std::ffi::c_void;
 use std::rc::Rc;
 use std::sync::atomic::{Ordering, compiler_fence};
-
-impl CAbi {
-    pub(super) fn new<N: Netmod>(target: &InjectTarget<N>) -> CAbi {
-        CAbi { longest: target.limit_in_c(), put: put_c_abi::<N> }
-    }
-}
-
-/// [`Access::put_unchecked`] for callers that are not Rust. A panic answers
-/// [`FAILED`].
-///
-/// # Safety
-/// `access` is alive and this thread's; \[PUT\].
-unsafe extern "C" fn put_c_abi<N: Netmod>(
-    access: *const c_void,
-    buf: *const u8,
-    len: usize,
-    rank: u32,
-    disp: usize,
-) -> isize {
-    // SAFETY: [PUT], of an access that lives and is this thread's.
-    let put = || unsafe { (*access.cast::<Access<N>>()).put_unchecked(buf, len, rank, disp) };
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(put)).unwrap_or(FAILED)
-}
 
 /// Instead of a lookup's body: every rank's memory is mapped at a line over the
 /// ranks, and no entry is looked at.
@@ -392,11 +371,8 @@ impl<N: Netmod> Access<N> {
                 self.inject_target.key_for(len)
             };
             if let Some(key) = key {
-                self.mark_of(rank).set(INJECTED);
-                let addr = self.inject_target.address(offset());
-                // SAFETY: the endpoint lives in the context held here; `dest`
-                // was inserted; [LIVE], [TARGET], [BUF].
-                return unsafe { N::inject(self.inject_handle, buf, len, dest, addr, key.bits()) };
+                // SAFETY: [PUT]; the entry is the rank's; the provider takes the length.
+                return unsafe { self.inject_to(dest, key, (buf, len), rank, offset()) };
             }
         } else if BODY != AFFINE {
             unlikely();
@@ -405,6 +381,26 @@ impl<N: Netmod> Access<N> {
         }
         // SAFETY: [PUT].
         unsafe { self.issue_general::<NB>(buf, len, rank, disp) }
+    }
+
+    /// Hands a put to the provider.
+    ///
+    /// # Safety
+    /// \[PUT\]; `dest` is that of the rank's entry, and the provider takes the length.
+    #[inline(always)]
+    unsafe fn inject_to(
+        &self,
+        dest: u64,
+        key: RemoteKey,
+        (buf, len): (*const u8, usize),
+        rank: u32,
+        offset: usize,
+    ) -> isize {
+        self.mark_of(rank).set(INJECTED);
+        let addr = self.inject_target.address(offset);
+        // SAFETY: the endpoint lives in the context held here; `dest` was inserted; [LIVE],
+        // [TARGET], [BUF].
+        unsafe { N::inject(self.inject_handle, buf, len, dest, addr, key.bits()) }
     }
 
     /// Puts to a peer whose entry is not the network's: a store where the regions of the

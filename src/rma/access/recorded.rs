@@ -4,6 +4,7 @@
 //! inline: a put, checked or not, goes by the table of paths, whose functions then are those
 //! here. They go on by the window's own path.
 
+use super::put::put_in_c;
 use super::{Access, BLOCKING, NONBLOCKING, Put, PutVtable, path};
 use crate::device::trace::{Call, Recorded};
 use crate::netmod::{AGAIN, Netmod};
@@ -38,6 +39,7 @@ impl<N: Netmod> Access<N> {
             _ => std::mem::replace(&mut self.put_vtable, PutVtable::affine()),
         };
         self.put_vtable = recorded;
+        self.c_abi.put = put_in_c::<N>;
         self.path = path::RECORDED;
         self.stores = false;
         self.recording = Some(Box::new(Recording { window: window.clone(), translates, own }));

@@ -5,6 +5,7 @@ use crate::av::Transport;
 use crate::device::{Context, DeviceError};
 use crate::netmod::Netmod;
 use crate::rankmap::{Model, Process, RankMap};
+use crate::rma::cold::FoundTarget;
 use crate::rma::registration::{RemoteKey, RemoteKeyEntry};
 use crate::rma::state::WindowState;
 use crate::rma::types::{RawTarget, Remote, Target, unreachable_error};
@@ -50,7 +51,23 @@ impl<N: Netmod> Access<N> {
 
     /// Finds out about a target, inserting it on first use.
     pub(in crate::rma) fn target(&self, rank: u32, disp: usize) -> Result<Target, Error> {
+        if let Some(remote) = self.target_again(rank, disp) {
+            return Ok(Target::Provider(remote));
+        }
         self.target_at(rank, disp, self.process(rank)?)
+    }
+
+    /// [`Access::target`] of a rank whose it found last, without a look at what stays. `None`:
+    /// it has to look.
+    #[inline]
+    pub(in crate::rma) fn target_again(&self, rank: u32, disp: usize) -> Option<Remote> {
+        let found = self.cold.found.get().filter(|found| found.rank == rank)?;
+        if self.context().has_lost() || found.entry != self.entry(rank) {
+            return None;
+        }
+        let (transport, dest) = self.context().dest_of(found.entry)?;
+        let addr = found.start + disp as u64 * found.unit;
+        Some(Remote { peer: found.peer, transport, dest, addr, key: found.key })
     }
 
     /// [`Access::target`] of a rank whose [`Access::process`] is known.
@@ -75,13 +92,15 @@ impl<N: Netmod> Access<N> {
                 connected => connected?,
             };
         }
-        let offset = disp as u64 * state.units.get(rank);
+        let unit = state.units.get(rank);
+        let offset = disp as u64 * unit;
         if let Some(region) = region(&state, self, rank, peer) {
             // SAFETY: the region is mapped, and the displacement within it.
             return Ok(Target::Mapped(unsafe { region.add(offset as usize) }));
         }
-        let remote = |transport, dest, addr, key| {
-            Target::Provider(Remote { peer, transport, dest, addr, key })
+        let remote = |transport, dest, start, key| {
+            self.cold.found.set(Some(FoundTarget { rank, peer, entry, unit, start, key }));
+            Target::Provider(Remote { peer, transport, dest, addr: start + offset, key })
         };
         let told = state.registered.get(rank).or_else(|| self.told(peer));
         let Some(registration) = told else {
@@ -93,10 +112,10 @@ impl<N: Netmod> Access<N> {
             Some((node_rank, transport @ Transport::Local)) => registration
                 .local()
                 .zip(self.context().local_address(node_rank as u32))
-                .map(|(key, dest)| remote(transport, dest, offset, key)),
-            Some((dest, transport @ Transport::Network)) => registration
-                .network()
-                .map(|(base, key)| remote(transport, dest, base + offset, key)),
+                .map(|(key, dest)| remote(transport, dest, 0, key)),
+            Some((dest, transport @ Transport::Network)) => {
+                registration.network().map(|(start, key)| remote(transport, dest, start, key))
+            }
             None => None,
         };
         Ok(found.unwrap_or(Target::Unreachable(peer)))

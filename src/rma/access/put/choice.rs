@@ -1,29 +1,38 @@
 //! The table of paths: which functions the puts of an access go by. Contracts are those
 //! of [`put`](super).
 
+use super::in_c::{put_in_c, put_in_c_by};
 use super::{ANY, LINE, SHORT};
 use crate::netmod::Netmod;
 use crate::rankmap::body::{AFFINE, BLOCK, LUT, MLUT, OTHER};
-use crate::rma::access::{Access, BLOCKING, NONBLOCKING, PutVtable, WindowKind, path};
+use crate::rma::access::{Access, BLOCKING, CPut, NONBLOCKING, PutVtable, WindowKind, path};
 
 impl<N: Netmod> PutVtable<N> {
-    /// The table of paths: how puts go through an access, decided when it is
-    /// opened. Paths with `general` have their own body inline, or none.
-    pub(in crate::rma::access) fn choose(window: WindowKind, map: u32) -> (u32, PutVtable<N>) {
-        match (window, map) {
+    /// The table of paths: how puts go through an access, those from C apart, decided when
+    /// it is opened. Paths with `general` have their own body inline, or none.
+    pub(in crate::rma::access) fn choose(
+        window: WindowKind,
+        map: u32,
+    ) -> (u32, PutVtable<N>, CPut) {
+        let (path, table) = match (window, map) {
             (WindowKind::Registered | WindowKind::Near, AFFINE) => (path::AFFINE, Self::general()),
             (WindowKind::Mapped, _) => (path::MAPPED, Self::general()),
-            (WindowKind::Registered, BLOCK) => (path::INDEXED, Self::by::<BLOCK>()),
-            (WindowKind::Registered, LUT) => (path::INDEXED, Self::by::<LUT>()),
-            (WindowKind::Registered, MLUT) => (path::INDEXED, Self::by::<MLUT>()),
-            (WindowKind::Registered, _) => (path::INDEXED, Self::by::<OTHER>()),
+            (WindowKind::Registered, BLOCK) => return Self::indexed::<BLOCK>(),
+            (WindowKind::Registered, LUT) => return Self::indexed::<LUT>(),
+            (WindowKind::Registered, MLUT) => return Self::indexed::<MLUT>(),
+            (WindowKind::Registered, _) => return Self::indexed::<OTHER>(),
             (WindowKind::Near, BLOCK) => (path::INDEXED, Self::near::<BLOCK>()),
             (WindowKind::Near, LUT) => (path::INDEXED, Self::near::<LUT>()),
             (WindowKind::Near, MLUT) => (path::INDEXED, Self::near::<MLUT>()),
             (WindowKind::Near, _) => (path::INDEXED, Self::near::<OTHER>()),
             (WindowKind::Uneven, _) => (path::GENERAL, Self::general()),
             (WindowKind::Packets, _) => (path::PACKETS, Self::general()),
-        }
+        };
+        (path, table, put_in_c::<N>)
+    }
+
+    fn indexed<const BODY: u32>() -> (u32, PutVtable<N>, CPut) {
+        (path::INDEXED, Self::by::<BODY>(), put_in_c_by::<N, BODY>)
     }
 
     /// Of paths that have their own body inline, or none.
