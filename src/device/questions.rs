@@ -1,6 +1,7 @@
 //! Questions for peers' further contexts: those under way, and where those who
 //! asked here are answered.
 
+use super::business_card::BusinessCard;
 use super::packet::Route;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -16,7 +17,16 @@ pub(super) struct Questions {
     asking: RefCell<Vec<Question>>,
     is_asking: Cell<bool>,
     /// Contexts that asked here: by world rank and index.
-    back: RefCell<BTreeMap<(u32, u32), Route>>,
+    back: RefCell<BTreeMap<(u32, u32), Asker>>,
+}
+
+/// A peer's context that asked here.
+#[derive(Clone)]
+pub(super) struct Asker {
+    /// What it said of itself, and was told of the context here.
+    pub(super) theirs: BusinessCard,
+    pub(super) told: BusinessCard,
+    pub(super) route: Route,
 }
 
 struct Question {
@@ -53,12 +63,12 @@ impl Questions {
         due
     }
 
-    /// The route back to a peer's context that asked before.
-    pub(super) fn back(&self, peer: u32, index: u32) -> Option<Route> {
-        self.back.borrow().get(&(peer, index)).copied()
+    /// The last of a peer's contexts that asked here for the one of this index.
+    pub(super) fn asker(&self, peer: u32, index: u32) -> Option<Asker> {
+        self.back.borrow().get(&(peer, index)).cloned()
     }
 
-    pub(super) fn set_back(&self, peer: u32, index: u32, route: Route) {
-        self.back.borrow_mut().insert((peer, index), route);
+    pub(super) fn set_asker(&self, peer: u32, index: u32, asker: Asker) {
+        self.back.borrow_mut().insert((peer, index), asker);
     }
 }

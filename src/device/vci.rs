@@ -4,13 +4,16 @@
 //! Only first contexts are published, so a context with an index from 1 asks the peer's
 //! first one, whose owner answers from the device's table in its progress. The
 //! question is repeated until an answer comes: the context asked for may not
-//! be open yet, and neither packet is numbered or kept.
+//! be open yet, and neither packet is numbered or kept. A context that was closed
+//! and opened again asks from elsewhere: it is answered with one opened again, too,
+//! whose packets are numbered anew.
 
 use super::DeviceError;
 use super::business_card::BusinessCard;
 use super::context::Context;
 use super::link::{Link, State};
 use super::packet::{Class, Head, Route};
+use super::questions::Asker;
 use crate::av::Transport;
 use crate::netmod::Netmod;
 
@@ -57,11 +60,15 @@ impl<N: Netmod> Context<N> {
         business_card: &BusinessCard,
     ) -> Result<(), DeviceError> {
         let Some(mine) = self.device().business_card_of(index) else { return Ok(()) };
-        let route = match self.questions.back(peer, index) {
-            Some(route) => route,
-            None => {
+        let route = match self.questions.asker(peer, index) {
+            Some(asker) if asker.theirs == *business_card => asker.route,
+            // One opened anew speaks to one opened anew: that here still speaks to the old,
+            // and may be about to be closed.
+            Some(asker) if asker.told == mine => return Ok(()),
+            _ => {
                 let route = self.insert_vci(peer, business_card)?;
-                self.questions.set_back(peer, index, route);
+                let (theirs, told) = (business_card.clone(), mine.clone());
+                self.questions.set_asker(peer, index, Asker { theirs, told, route });
                 route
             }
         };

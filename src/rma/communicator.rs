@@ -10,6 +10,7 @@ pub use collectives::Allgather;
 pub(super) use recorded::End;
 pub use simulated::{Says, SimulatedMembers};
 
+use super::am_fallback::RmaHandler;
 use super::{Error, ErrorKind};
 use crate::device::{Context, Device, DeviceError};
 use crate::netmod::Netmod;
@@ -87,6 +88,10 @@ impl<N: Netmod> Communicator<N> {
     /// All processes of the job, in world order. Its children's maps are held
     /// as [`Device::map_strategy`] says until another is given.
     pub fn world(context: &Rc<Context<N>>) -> Communicator<N> {
+        if context.index() == 0 {
+            // Peers' further contexts ask it, whether it has windows or not.
+            RmaHandler::of(context);
+        }
         let boot = context.device().boot();
         let world = Communicator {
             map: RankMap::direct(boot.size()),
@@ -255,6 +260,7 @@ impl<N: Netmod> Communicator<N> {
     }
 
     fn split_by(&self, color: Option<u32>, key: i32) -> Result<Option<Communicator<N>>, Error> {
+        self.context.check_may_wait()?;
         let call = self.call();
         let said = Words::of(&Words::said_in_split(color, key), 0);
         let words = self.gather_words(mix(&[self.id, call, 3]), said)?;
@@ -356,6 +362,7 @@ impl<N: Netmod> Communicator<N> {
     /// A peer that died, by name.
     pub fn allgather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
         self.collective(Kind::Allgatherv, NO_PEER, mine.len(), || {
+            self.context.check_may_wait()?;
             self.allgather_tagged(mix(&[self.id, self.call(), 8]), mine)
         })
     }

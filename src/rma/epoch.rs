@@ -213,6 +213,7 @@ impl<N: Netmod> Access<N> {
             let (open, remedy) = ("this rank is not locked", "call lock first");
             return Err(ErrorKind::Epoch { call: "unlock", open, remedy }.into());
         };
+        self.context().check_may_wait()?;
         let held = self.cold.locks.borrow()[at];
         let flushed = if self.has_only_stores() {
             // There were only stores, which on x86 the release of the lock
@@ -301,6 +302,7 @@ impl<N: Netmod> Access<N> {
         match self.epoch() {
             Epoch::Freed => Err(ErrorKind::Freed.into()),
             Epoch::LockAll => {
+                self.context().check_may_wait()?;
                 let flushed = self.flush_dirty();
                 let first = self.first()?;
                 let released = if self.cold.all.take() {

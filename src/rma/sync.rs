@@ -59,6 +59,7 @@ impl<N: Netmod> Access<N> {
                 return Err(ErrorKind::Epoch { call: "complete", open, remedy }.into());
             }
         }
+        self.context().check_may_wait()?;
         let group = std::mem::take(&mut *self.cold.group.borrow_mut());
         let mut result = self.flush_group(&group);
         for rank in group {
@@ -168,6 +169,7 @@ impl<N: Netmod> Window<N> {
     }
 
     fn await_completed(&self) -> Result<(), Error> {
+        self.context().check_may_wait()?;
         let peers = self.posted("wait")?;
         let state = self.state()?;
         let waited = self.context().wait(&peers, || {

@@ -6,7 +6,7 @@ use crate::harness::{Result, text};
 use rankway::boot::Boot;
 use rankway::device::DeviceError;
 use rankway::msg::{Active, HandlerStatus, Mailbox, Messenger, MsgError};
-use rankway::rma::Communicator;
+use rankway::rma::{Assert, Communicator, ErrorKind, Window};
 use std::cell::{Cell, RefCell};
 use std::num::NonZeroU64;
 use std::rc::Rc;
@@ -188,25 +188,41 @@ pub fn posts<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     Ok(())
 }
 
-/// What waits within a handler is refused.
+/// What waits within a handler is refused, and is as it was.
 pub fn nested<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
     let active = Active::open(&context).map_err(text)?;
     let me = world.rank();
+    let mut memory = [0_u64; 8];
+    // SAFETY: the memory outlives the window.
+    let window = unsafe { Window::create(&world, memory.as_mut_ptr().cast(), 64, 8) };
+    let window = Rc::new(window.map_err(text)?);
+    window.post(&[me], Assert::NONE).map_err(text)?;
+    window.start(&[me], Assert::NONE).map_err(text)?;
     let refusals = Rc::new(Cell::new(0));
     let count = Rc::clone(&refusals);
     // Weak, for the handler lives in the context.
-    let weak = Rc::downgrade(&context);
+    let (weak, of_window) = (Rc::downgrade(&context), Rc::downgrade(&window));
     let handler = move |_: &mut rankway::msg::Call<'_, N>| {
-        if let Some(context) = weak.upgrade() {
+        if let (Some(context), Some(window)) = (weak.upgrade(), of_window.upgrade()) {
             let world = Communicator::world(&context);
             if let (Ok(m), Ok(active)) = (Messenger::open(&world), Active::open(&context)) {
                 let refused = |r: std::result::Result<(), MsgError>| {
                     matches!(r, Err(MsgError::Device(DeviceError::Nested)))
                 };
+                let collective = |r: std::result::Result<(), rankway::rma::Error>| {
+                    let kind = r.as_ref().map_err(|e| e.kind());
+                    matches!(kind, Err(ErrorKind::Device(DeviceError::Nested)))
+                };
                 count.set(
-                    u32::from(refused(m.recv(&mut [0], 0, 1).map(drop)))
+                    u32::from(collective(world.barrier()))
+                        + u32::from(collective(world.split(Some(0), 0).map(drop)))
+                        + u32::from(collective(world.allgather(&[1]).map(drop)))
+                        + u32::from(collective(Window::allocate(&world, 64, 8).map(drop)))
+                        + u32::from(collective(window.wait()))
+                        + u32::from(collective(window.complete()))
+                        + u32::from(refused(m.recv(&mut [0], 0, 1).map(drop)))
                         + u32::from(refused(m.send(&[0], 0, 1)))
                         + u32::from(refused(active.send(0, 1, &[], &[])))
                         + u32::from(context.progress().is_ok()),
@@ -218,7 +234,13 @@ pub fn nested<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     active.register(1, handler).map_err(text)?;
     active.send(me, 1, &[], &[]).map_err(text)?;
     active.wait_until(me, || refusals.get() > 0).map_err(text)?;
-    ensure!(refusals.get() == 4, "{} of 4", refusals.get());
+    ensure!(refusals.get() == 10, "{} of 10", refusals.get());
+    window.put(&[7; 8], me, 1).map_err(text)?;
+    window.complete().map_err(text)?;
+    window.wait().map_err(text)?;
+    ensure!(memory[1] == u64::from_ne_bytes([7; 8]), "{:x}", memory[1]);
+    let mut window = Rc::into_inner(window).ok_or("a handler has the window")?;
+    window.free().map_err(text)?;
     world.barrier().map_err(text)
 }
 

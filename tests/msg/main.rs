@@ -49,6 +49,7 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     add("mailbox", 3, calls::mailbox::<N>, &small);
     add("long wait", 2, sleeps::long_wait::<N>, &[]);
     add("vcis", 2, sleeps::vcis::<N>, &[]);
+    add("contexts that come again", 2, sleeps::reopened::<N>, &[]);
     add("shared", 2, sleeps::shared::<N>, &[]);
     add("stopped", 3, deaths::stopped::<N>, &[]);
     add("scope", 3, scopes::exchange::<N>, &[]);

@@ -79,13 +79,7 @@ pub fn vcis<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         }
         // Both have all they want before either leaves.
         m.send(&[], to, 99).map_err(text)?;
-        m.recv(&mut [], from, 99).map_err(text)?;
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_millis(100) {
-            context.progress().map_err(text)?;
-            std::thread::yield_now();
-        }
-        Ok(())
+        m.recv(&mut [], from, 99).map_err(text).map(drop)
     };
     let mut threads = Vec::new();
     for index in 1..THREADS {
@@ -117,6 +111,37 @@ pub fn vcis<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         thread.join().map_err(|_| "a thread panicked")??;
     }
     world.barrier().map_err(text)
+}
+
+/// Contexts that are closed and opened again speak to those opened again, and what was sent
+/// on one that is closed at once arrives.
+pub fn reopened<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const ROUNDS: u32 = 6;
+    let context = N::open_with(boot, &Options::default().threads(true))?;
+    let world = Communicator::world(&context);
+    let (me, n) = (world.rank(), world.size());
+    let (to, from) = ((me + 1) % n, (me + n - 1) % n);
+    for round in 0..ROUNDS {
+        let device = Arc::clone(context.device());
+        let thread = std::thread::spawn(move || -> Result {
+            let context = device.context_at(1).map_err(text)?;
+            let world = Communicator::world(&context);
+            let m = Messenger::open(&world).map_err(text)?;
+            if (me + round).is_multiple_of(2) {
+                return m.send(&pattern(round, 40), to, round).map_err(text);
+            }
+            let mut got = [0; 40];
+            m.recv(&mut got, from, round).map_err(text)?;
+            same("of a closed context", &got, &pattern(round, 40))
+        });
+        while !thread.is_finished() {
+            context.progress().map_err(text)?;
+            std::thread::yield_now();
+        }
+        thread.join().map_err(|_| "a thread panicked")??;
+        world.barrier().map_err(text)?;
+    }
+    Ok(())
 }
 
 /// One context for three threads, with a progress thread.

@@ -117,7 +117,7 @@ impl<N: Netmod> Window<N> {
             Epoch::Closed | Epoch::Fence if self.exposed.borrow().is_some() => {
                 ("an exposure epoch is open", "call wait first")
             }
-            Epoch::Closed | Epoch::Fence => return Ok(()),
+            Epoch::Closed | Epoch::Fence => return Ok(self.context().check_may_wait()?),
         };
         Err(ErrorKind::Epoch { call, open, remedy }.into())
     }

@@ -242,6 +242,8 @@ impl<N: Netmod> Window<N> {
         constructor: Constructor,
         make: impl FnOnce(Communicator<N>) -> Result<Window<N>, Error>,
     ) -> Result<Window<N>, Error> {
+        // (A duplicate has a number, as a collective has.)
+        communicator.context().check_may_wait()?;
         let make = || make(communicator.duplicate());
         let Some(parent) = communicator.recorded() else { return make() };
         let place = |made: &Window<N>| Some(made.communicator.place());

@@ -118,7 +118,8 @@ pub fn signals<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 }
 
 /// Windows that several threads make at the same time, each on a communicator
-/// of its own: no two take one key for their memory.
+/// of its own: no two take one key for their memory. The first context, which has none,
+/// carries out what they ask of it.
 pub fn windows_at_once<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     const THREADS: u32 = 3;
     const ROUNDS: u64 = 60;
@@ -142,6 +143,10 @@ pub fn windows_at_once<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             w.read_local((round % 8) as usize * 8, &mut got).map_err(text)?;
             let want = value((me + n - 1) % n);
             ensure!(u64::from_ne_bytes(got) == want, "{} not {want}", u64::from_ne_bytes(got));
+            let (to, at) = ((me + 1) % n, (round % 8) as usize);
+            let old = w.fetch_and_op(1_u64, Op::Sum, to, at).map_err(text)?;
+            ensure!(old == value(me), "{old} not {}", value(me));
+            w.fence().map_err(text)?;
             w.free().map_err(text)?;
         }
         Ok(())
