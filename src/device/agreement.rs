@@ -11,7 +11,7 @@ use crate::shm::attach;
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What all processes of the job on this node found alike.
@@ -67,21 +67,29 @@ pub(super) fn reach(boot: &dyn Boot, on_node: u32, wanted: bool) -> Result<Agree
     if boot.size() == 1 {
         return Ok(Agreement::of(&[mine], 1));
     }
-    let path = path(boot.job());
-    let added = note(&path, mine);
+    let name = name(boot.job());
+    let shm = Path::new("/dev/shm").join(&name);
+    // (The module does without it, so it may be read-only, on all.)
+    let added = note(&shm, mine).map(|file| (shm, file)).or_else(|_| {
+        let other = std::env::temp_dir().join(name);
+        note(&other, mine).map(|file| (other, file))
+    });
     let met = boot.meet();
-    let all = added.and_then(|mut file| read(&mut file));
-    // (Who is slower has it open.)
-    let _ = std::fs::remove_file(&path);
+    let all = added.and_then(|(path, mut file)| {
+        let all = read(&mut file);
+        // (Who is slower has it open.)
+        let _ = std::fs::remove_file(path);
+        all
+    });
     met?;
     Ok(Agreement::of(&all.unwrap_or_default(), on_node))
 }
 
 /// The file of this process's next call, whose number is the same on all.
-fn path(job: u64) -> PathBuf {
+fn name(job: u64) -> String {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     let call = CALLS.fetch_add(1, Ordering::Relaxed);
-    Path::new("/dev/shm").join(format!("{}{AGREEMENT}{call}", segment_prefix(job)))
+    format!("{}{AGREEMENT}{call}", segment_prefix(job))
 }
 
 fn note(path: &Path, mine: Note) -> std::io::Result<File> {

@@ -184,6 +184,7 @@ pub fn in_small_shm(mount: &'static str) -> std::result::Result<Vec<&'static str
 }
 
 pub const SMALL_SHM: &str = "mount -t tmpfs -o size=8m tmpfs /dev/shm && exec \"$@\"";
+pub const READ_ONLY_SHM: &str = "mount -t tmpfs -o ro tmpfs /dev/shm && exec \"$@\"";
 /// Has space for one endpoint.
 pub const SHM_FOR_ONE: &str = "mount -t tmpfs -o size=20m tmpfs /dev/shm && exec \"$@\"";
 

@@ -234,6 +234,10 @@ fn main() -> ExitCode {
                 add(one.under(&words));
             }
             add(Scenario::new("full shm/network", 2, rma::words::<CREATED, Ofi>).under(&words));
+            if let Ok(words) = in_small_shm(READ_ONLY_SHM) {
+                let read_only = Scenario::new("read-only shm", 2, rma::words::<CREATED, Ofi>);
+                add(read_only.under(&words));
+            }
         }
         Err(why) => eprintln!("full /dev/shm: skipped, no mount namespace: {why}"),
     }
