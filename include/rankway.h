@@ -671,8 +671,8 @@ int64_t rankway_error_peer(void);
 /**
  * Opens the device of this process and its first context, which belongs to
  * the calling thread. `options` may be null. Collective over the job. After
- * rankway_finalize only with a rankway_boot_t of the caller's: launchers take
- * a process once.
+ * rankway_finalize, and while another device is open, only with a
+ * rankway_boot_t of the caller's: launchers take a process once.
  */
 int rankway_init(const struct rankway_options_t *options,
                  struct rankway_device_t *device,
@@ -710,7 +710,9 @@ int rankway_group_add(struct rankway_device_t device,
  * Opens a further context for the calling thread, on a device opened with
  * RANKWAY_THREAD_SERIALIZED or RANKWAY_THREAD_MULTIPLE. What is sent on
  * context `index` arrives on the peers' of the same index; -1 takes the
- * smallest that is free. Not collective.
+ * smallest that is free. Not collective. The first message to a peer goes once
+ * that peer's first context has made progress, which tells where the other is;
+ * one opened again speaks to those that were opened again, too.
  */
 int rankway_context_open(struct rankway_device_t device,
                          int index,
@@ -1308,8 +1310,8 @@ int rankway_win_create_dynamic(struct rankway_comm_t comm, struct rankway_win_t 
 
 /**
  * Waits for all members and gives the window back. Its requests must be
- * complete. Collective. After an error other than RANKWAY_ERR_EPOCH and
- * RANKWAY_ERR_BUSY the window is freed too.
+ * complete. Collective. After an error other than RANKWAY_ERR_EPOCH,
+ * RANKWAY_ERR_BUSY and RANKWAY_ERR_NESTED the window is freed too.
  */
 int rankway_win_free(struct rankway_win_t win);
 
@@ -1838,13 +1840,16 @@ int rankway_test(struct rankway_request_t *request, int *flag, struct rankway_st
 
 /**
  * Waits for an operation. Its handle ends and `*request` becomes null, with
- * an error of the operation too. `status` may be null.
+ * an error of the operation too; within a handler, where one that is not
+ * complete is refused with RANKWAY_ERR_NESTED, both stay. `status` may be null.
  */
 int rankway_wait(struct rankway_request_t *request, struct rankway_status_t *status);
 
 /**
  * Waits for operations, null handles among them left out, whatever becomes
- * of the others; answers the first error. `statuses` may be null.
+ * of the others; answers the first error. Within a handler, where one that is
+ * not complete is refused with RANKWAY_ERR_NESTED, all stay. `statuses` may be
+ * null.
  */
 int rankway_waitall(int count,
                     struct rankway_request_t *requests,
@@ -1979,9 +1984,9 @@ int rankway_cq_cancel(struct rankway_context_t context, uint64_t id, int *flag);
 /**
  * Calls a handler of a process's, a rank of the job, with header and data of any length,
  * whenever the way there has space: never waits, also within a handler. The header, of at
- * most what rankway_am_limit says, is the caller's again on return. `done` 1: the data is,
- * too, and no completion comes; 0: it is when rankway_cq_read hands out `cookie`. Those
- * posted to a process arrive in their order.
+ * most 4 bytes less than rankway_am_limit says, is the caller's again on return. `done` 1:
+ * the data is, too, and no completion comes; 0: it is when rankway_cq_read hands out
+ * `cookie`. Those posted to a process arrive in their order.
  */
 int rankway_am_post(struct rankway_context_t context,
                     uint32_t peer,

@@ -7,6 +7,7 @@
 use crate::error::Fail;
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
+use transport::device::DeviceError;
 use transport::msg::HandlerStatus;
 
 /// Bytes before a short header.
@@ -54,14 +55,24 @@ pub(crate) type Function = unsafe extern "C-unwind" fn(
 ) -> c_int;
 
 thread_local! {
-    /// The messages whose handlers run on this thread, one within another.
-    static CALLS: RefCell<Vec<*mut dyn Call>> = const { RefCell::new(Vec::new()) };
+    /// The messages whose handlers run on this thread, one within another, and the contexts
+    /// that they came on.
+    static CALLS: RefCell<Vec<(usize, *mut dyn Call)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The message whose handler runs on this thread, the innermost. It is there
 /// until that handler returns.
 pub(crate) fn running() -> Option<*mut dyn Call> {
-    CALLS.with_borrow(|calls| calls.last().copied())
+    CALLS.with_borrow(|calls| calls.last().map(|&(_, call)| call))
+}
+
+/// Refuses, within a handler of a context, what would wait on it: for calls that the library
+/// would refuse only once they have taken their object.
+pub(crate) fn refuse_within(context_id: usize) -> Result<(), Fail> {
+    match CALLS.with_borrow(|calls| calls.iter().any(|&(id, _)| id == context_id)) {
+        true => Err(DeviceError::Nested.into()),
+        false => Ok(()),
+    }
 }
 
 impl Handler {
@@ -71,9 +82,9 @@ impl Handler {
 
     pub(crate) fn run(
         self,
+        context_id: usize,
         from: u32,
-        header: &[u8],
-        payload: &[u8],
+        (header, payload): (&[u8], &[u8]),
         call: *mut (dyn Call + '_),
     ) -> HandlerStatus {
         let (mark, rest) = header.split_at(header.len().min(MARK));
@@ -91,7 +102,7 @@ impl Handler {
         }
         // SAFETY: taken out again before this returns, while the message lives.
         let call = unsafe { std::mem::transmute::<*mut (dyn Call + '_), *mut dyn Call>(call) };
-        CALLS.with_borrow_mut(|calls| calls.push(call));
+        CALLS.with_borrow_mut(|calls| calls.push((context_id, call)));
         let _running = Running;
         // SAFETY: [CALLBACK]; the slices live until it returns.
         let answer = unsafe {

@@ -2,7 +2,7 @@
 
 use crate::abi::*;
 use crate::error::{Fail, call};
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::Display;
 use transport::datatype::Basic;
 use transport::netmod::{Op, Type};
@@ -113,6 +113,20 @@ pub(crate) fn buffer(buf: *const u8, len: usize) -> Result<*const u8, Fail> {
             format!("a buffer of {len} bytes is null"),
         )),
     }
+}
+
+/// The bytes of a buffer. No memory is as long as what is refused, and sums of what is not do not
+/// overflow.
+///
+/// # Safety
+/// It is null or readable for as many bytes while the answer is used.
+pub(crate) unsafe fn bytes_at<'a>((at, len): (*const c_void, usize)) -> Result<&'a [u8], Fail> {
+    if len > isize::MAX as usize / 2 {
+        let why = format!("a buffer of {len} bytes is longer than any memory: its length is wrong");
+        return Err(Fail::new(rankway_code::RANKWAY_ERR_RANGE, why));
+    }
+    // SAFETY: [BUF]; no null pointer comes out of `buffer`.
+    Ok(unsafe { std::slice::from_raw_parts(buffer(at.cast(), len)?, len) })
 }
 
 /// The type of elements that operations are on.

@@ -112,8 +112,14 @@ impl<N: Native> NetmodContext<N> {
     }
 
     /// The rank of this process in a map, of which all are looked up, so that a wrong one is
-    /// found here.
+    /// found here, and one that is there twice.
     fn rank_in(&self, map: &RankMap) -> Result<Option<u32>, Fail> {
+        if let Some(Process { pg, lpid }) = map.duplicate() {
+            let why = format!(
+                "process {lpid} of group {pg} is twice in the map; a communicator has each once"
+            );
+            return Err(Fail::new(rankway_code::RANKWAY_ERR_ARG, why));
+        }
         let device = self.context.device();
         let mut rank = None;
         for (at, process) in map.iter().enumerate() {
@@ -268,10 +274,15 @@ impl<N: Native> Context for NetmodContext<N> {
     }
 
     fn am_register(&self, id: u16, handler: am::Handler) -> Result<(), Fail> {
+        let context_id = context_id(&self.context);
         Ok(self.active()?.register(id, move |call: &mut msg::Call<'_, N>| {
             let (from, header, payload) = (call.from, call.header, call.payload);
-            handler.run(from, header, payload, call)
+            handler.run(context_id, from, (header, payload), call)
         })?)
+    }
+
+    fn am_longest(&self, peer: u32) -> Result<usize, Fail> {
+        Ok(self.active()?.longest(peer)?)
     }
 
     fn register_operator(&self) {

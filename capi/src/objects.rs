@@ -61,6 +61,8 @@ pub(crate) trait Context {
     fn probe(&self, spec: &MatchSpec) -> Result<Option<Status>, Fail>;
     fn improbe(&self, spec: &MatchSpec) -> Result<Option<Matched>, Fail>;
     fn am_register(&self, id: u16, handler: am::Handler) -> Result<(), Fail>;
+    /// By rank of the job, as [`Comm::am_longest`].
+    fn am_longest(&self, peer: u32) -> Result<usize, Fail>;
     /// Custom operations on windows of this process are carried out by [`crate::custom::operator`].
     fn register_operator(&self);
     /// 0: it is done.

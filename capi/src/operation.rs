@@ -53,6 +53,8 @@ transport::netmods!(native);
 pub(crate) trait Rma {
     fn test(&mut self) -> Result<bool, Fail>;
     fn wait(&mut self) -> Result<(), Fail>;
+    /// Returns true if it is over; how it ended is for the next of these.
+    fn is_complete(&mut self) -> bool;
 }
 
 /// How an operation ended: its status, and for a truncated message also why.
@@ -97,6 +99,15 @@ impl Operation {
                 Ok(true) => Some(Ok(rankway_status_t::default())),
                 Err(e) => Some(Err((None, e))),
             }
+        )
+    }
+
+    /// Returns true if a wait would not wait; how it ended stays there.
+    pub(crate) fn is_complete(&mut self) -> bool {
+        match_netmod!(
+            &mut self.what,
+            NetmodRequest(r) => r.is_complete(),
+            NetmodRequest::Rma(r) => r.is_complete()
         )
     }
 

@@ -20,7 +20,11 @@ fn held<N: Native>(win: Rc<Window<N>>, pending: Pending<'_, N>) -> Operation {
     let pending: Pending<'static, N> = unsafe { std::mem::transmute(pending) };
     Operation {
         context_id,
-        what: NetmodRequest::Rma(Box::new(Held { pending: Some(pending), _win: win })),
+        what: NetmodRequest::Rma(Box::new(Held {
+            pending: Some(pending),
+            failed: None,
+            _win: win,
+        })),
     }
 }
 
@@ -209,6 +213,8 @@ impl<N: Native> Win for Window<N> {
 
 struct Held<N: Native> {
     pending: Option<Pending<'static, N>>,
+    /// What was found when nobody took it.
+    failed: Option<Fail>,
     _win: Rc<Window<N>>,
 }
 
@@ -216,11 +222,21 @@ impl<N: Native> Rma for Held<N> {
     fn test(&mut self) -> Result<bool, Fail> {
         Ok(match &mut self.pending {
             Some(pending) => pending.test()?,
-            None => true,
+            None => self.failed.take().map_or(Ok(true), Err)?,
         })
     }
 
     fn wait(&mut self) -> Result<(), Fail> {
-        Ok(self.pending.take().map_or(Ok(()), Pending::wait)?)
+        match self.pending.take() {
+            Some(pending) => Ok(pending.wait()?),
+            None => self.failed.take().map_or(Ok(()), Err),
+        }
+    }
+
+    fn is_complete(&mut self) -> bool {
+        self.test().unwrap_or_else(|e| {
+            (self.pending, self.failed) = (None, Some(e));
+            true
+        })
     }
 }

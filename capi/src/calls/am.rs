@@ -3,20 +3,16 @@
 
 use crate::abi::*;
 use crate::am::{Function, Handler, MARK, OutgoingAm, SendMode, running};
-use crate::args::{answer, buffer, out, rank};
+use crate::args::{answer, bytes_at, out, rank};
 use crate::error::{Fail, call};
 use crate::objects::{Comm, Context};
 use crate::table::find;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
-use transport::msg::HEADER;
+use transport::msg::{HEADER, MsgError};
 
-/// # Safety
-/// It is null or readable for as many bytes while the answer is used.
-unsafe fn bytes_at<'a>((at, len): (*const c_void, usize)) -> Result<&'a [u8], Fail> {
-    // SAFETY: [BUF]; no null pointer comes out of `buffer`.
-    Ok(unsafe { std::slice::from_raw_parts(buffer(at.cast(), len)?, len) })
-}
+/// The longest header that travels as one.
+const SHORT: usize = HEADER - MARK;
 
 /// A short header as it travels, in `space`; `None` of a longer one.
 fn short<'a>(hdr: &[u8], space: &'a mut [u8; HEADER]) -> Option<&'a [u8]> {
@@ -48,18 +44,28 @@ unsafe fn with_message<R>(
     run(OutgoingAm { id, header: &long.to_le_bytes(), payload: &[hdr, data].concat() })
 }
 
-/// The header of a posted message as it travels, which is never too long for one.
+/// The header of a message as it travels that is posted to `rank` of the job, with `payload`
+/// bytes of data: never too long for one, as `limit` says what a packet takes.
 ///
 /// # Safety
 /// It is null or readable for as many bytes.
 pub(super) unsafe fn with_posted<R>(
     id: c_int,
     hdr: (*const c_void, usize),
+    (rank, payload): (u32, usize),
+    limit: impl FnOnce() -> Result<usize, Fail>,
     run: impl FnOnce(u16, &[u8]) -> Result<R, Fail>,
 ) -> Result<R, Fail> {
     let id = number(id)?;
     // SAFETY: the caller's.
     let hdr = unsafe { bytes_at(hdr)? };
+    if hdr.len() > SHORT {
+        let (header, limit) = (hdr.len(), limit()?);
+        let header_limit = limit.saturating_sub(MARK);
+        if header > header_limit {
+            return Err(MsgError::TooLong { rank, header, payload, header_limit, limit }.into());
+        }
+    }
     match short(hdr, &mut [0; HEADER]) {
         Some(header) => run(id, header),
         None => run(id, &[&[0; MARK], hdr].concat()),
@@ -183,6 +189,15 @@ unsafe fn send(
 ) -> Result<bool, Fail> {
     let found = find::<Rc<dyn Comm>>(comm)?;
     let to = rank(to)?;
+    // Both are copied where the header is long: not for nothing.
+    if hdr.1 > SHORT {
+        let (header, payload, longest) = (hdr.1, data.1, found.am_longest(to)?);
+        let (rank, limit) = (found.world_rank(to)?, longest.saturating_sub(header));
+        if header > longest || payload > limit {
+            let header_limit = longest;
+            return Err(MsgError::TooLong { rank, header, payload, header_limit, limit }.into());
+        }
+    }
     // SAFETY: [BUF].
     unsafe { with_message(id, hdr, data, |message| found.am_send(to, message, mode)) }
 }

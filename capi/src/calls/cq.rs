@@ -2,7 +2,7 @@
 //! cookie, and what has ended is taken from a queue, many at a time.
 
 use crate::abi::*;
-use crate::args::{answer, buffer, list, out, tell};
+use crate::args::{answer, buffer, bytes_at, list, out, tell};
 use crate::calls::am::with_posted;
 use crate::calls::message::match_spec;
 use crate::error::{Fail, call, record};
@@ -88,9 +88,9 @@ pub unsafe extern "C" fn rankway_cq_cancel(
 
 /// Calls a handler of a process's, a rank of the job, with header and data of any length,
 /// whenever the way there has space: never waits, also within a handler. The header, of at
-/// most what rankway_am_limit says, is the caller's again on return. `done` 1: the data is,
-/// too, and no completion comes; 0: it is when rankway_cq_read hands out `cookie`. Those
-/// posted to a process arrive in their order.
+/// most 4 bytes less than rankway_am_limit says, is the caller's again on return. `done` 1:
+/// the data is, too, and no completion comes; 0: it is when rankway_cq_read hands out
+/// `cookie`. Those posted to a process arrive in their order.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_am_post(
     context: rankway_context_t,
@@ -107,10 +107,13 @@ pub unsafe extern "C" fn rankway_am_post(
     let to = unsafe { out(done, "done") };
     answer("rankway_am_post", to, || {
         let (found, cookie) = (find::<Rc<dyn Context>>(context)?, cookie_of(cookie)?);
-        let data = (buffer(data.cast(), bytes)?, bytes);
+        // SAFETY: [BUF].
+        let data = unsafe { bytes_at((data, bytes))? };
+        let (hdr, data, limit) =
+            ((hdr, hdr_bytes), (data.as_ptr(), bytes), || found.am_longest(peer));
         // SAFETY: [BUF].
         unsafe {
-            with_posted(handler_id, (hdr, hdr_bytes), |id, header| {
+            with_posted(handler_id, hdr, (peer, bytes), limit, |id, header| {
                 Ok(c_int::from(found.am_post(peer, id, header, data, cookie)?))
             })
         }

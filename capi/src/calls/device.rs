@@ -20,8 +20,8 @@ use transport::netmod::NAMES;
 
 /// Opens the device of this process and its first context, which belongs to
 /// the calling thread. `options` may be null. Collective over the job. After
-/// rankway_finalize only with a rankway_boot_t of the caller's: launchers take
-/// a process once.
+/// rankway_finalize, and while another device is open, only with a
+/// rankway_boot_t of the caller's: launchers take a process once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_init(
     options: *const rankway_options_t,
@@ -33,12 +33,13 @@ pub unsafe extern "C" fn rankway_init(
         let (to, first, given) = unsafe {
             (out(device, "device")?, out(context, "context")?, options.as_ref().copied())
         };
-        let (device, context) = open(given)?;
+        let ((device, context), launcher) = open(given)?;
         let guard = TableGuard::new(device.is_serialized())?;
         let context = guard.insert(context)?;
         sweep_at_exit(device.boot().job());
         to.set(table::add_device(device)?);
         first.set(context);
+        std::mem::forget(launcher);
         Ok(())
     })
 }
@@ -64,10 +65,41 @@ fn sweep_at_exit(job: u64) {
     }
 }
 
-/// This process has disconnected from the launcher that [`boot::connect`] found.
+/// A device has the launcher that [`boot::connect`] finds, or had it.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+/// This process has disconnected from it.
 static FINALIZED: AtomicBool = AtomicBool::new(false);
 
-fn open(given: Option<rankway_options_t>) -> Result<DeviceAndContext, Fail> {
+/// The launcher, for the device that is opened. Dropped, as where that fails, it can be taken
+/// again.
+struct Launcher;
+
+impl Launcher {
+    fn take() -> Result<Launcher, Fail> {
+        if !TAKEN.swap(true, Ordering::Relaxed) {
+            return Ok(Launcher);
+        }
+        let why = match FINALIZED.load(Ordering::Relaxed) {
+            true => {
+                "rankway_init after rankway_finalize: launchers take a process once; initialise \
+                 once, or bring a rankway_boot_t of your own"
+            }
+            false => {
+                "rankway_init while a device of this process is open: launchers take a process \
+                 once; use that device, or bring a rankway_boot_t of your own"
+            }
+        };
+        Err(Fail::new(rankway_code::RANKWAY_ERR_BOOT, why))
+    }
+}
+
+impl Drop for Launcher {
+    fn drop(&mut self) {
+        TAKEN.store(false, Ordering::Relaxed);
+    }
+}
+
+fn open(given: Option<rankway_options_t>) -> Result<(DeviceAndContext, Option<Launcher>), Fail> {
     let wrong = |why: String| Fail::new(rankway_code::RANKWAY_ERR_ARG, why);
     let mut options = Options::default();
     let (mut is_serialized, mut netmod, mut peers) = (false, None, None);
@@ -94,14 +126,17 @@ fn open(given: Option<rankway_options_t>) -> Result<DeviceAndContext, Fail> {
             peers = given.boot.as_ref().copied();
         }
     }
-    let boot: Arc<dyn Boot> = match peers {
-        Some(table) => Arc::new(Caller::new(table)?),
-        None if FINALIZED.load(Ordering::Relaxed) => {
-            let why = "rankway_init after rankway_finalize: launchers take a process once; \
-                       initialise once, or bring a rankway_boot_t of your own";
-            return Err(Fail::new(rankway_code::RANKWAY_ERR_BOOT, why));
+    let netmod = netmod.filter(|name| !name.is_empty());
+    if let Some(other) = netmod.as_deref().filter(|name| !NAMES.contains(name)) {
+        let there = NAMES.join(" and ");
+        return Err(wrong(format!("netmod is '{other}'; there are {there}")));
+    }
+    let (boot, launcher): (Arc<dyn Boot>, _) = match peers {
+        Some(table) => (Arc::new(Caller::new(table)?), None),
+        None => {
+            let launcher = Launcher::take()?;
+            (boot::connect()?, Some(launcher))
         }
-        None => boot::connect()?,
     };
     // (Who brings the job along is a device layer, whose communicators are not the program's.)
     options.opened_by = match boot.launcher() == Caller::LAUNCHER {
@@ -109,17 +144,14 @@ fn open(given: Option<rankway_options_t>) -> Result<DeviceAndContext, Fail> {
         false => OpenedBy::Program,
     };
     let context = match netmod.as_deref() {
-        None | Some("") => device::open(boot, &options)?,
-        Some(name) if NAMES.contains(&name) => device::open_by_name(boot, Some(name), &options)?,
-        Some(other) => {
-            let there = NAMES.join(" and ");
-            return Err(wrong(format!("netmod is '{other}'; there are {there}")));
-        }
+        None => device::open(boot, &options)?,
+        name => device::open_by_name(boot, name, &options)?,
     };
-    Ok(match_netmod!(
+    let opened = match_netmod!(
         context,
         AnyContext(context) => NetmodDevice::opened(context, is_serialized)
-    ))
+    );
+    Ok((opened, launcher))
 }
 
 /// Closes the device and disconnects from the launcher. All contexts must have
@@ -214,7 +246,9 @@ pub unsafe extern "C" fn rankway_group_add(
 /// Opens a further context for the calling thread, on a device opened with
 /// RANKWAY_THREAD_SERIALIZED or RANKWAY_THREAD_MULTIPLE. What is sent on
 /// context `index` arrives on the peers' of the same index; -1 takes the
-/// smallest that is free. Not collective.
+/// smallest that is free. Not collective. The first message to a peer goes once
+/// that peer's first context has made progress, which tells where the other is;
+/// one opened again speaks to those that were opened again, too.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_context_open(
     device: rankway_device_t,
@@ -225,8 +259,12 @@ pub unsafe extern "C" fn rankway_context_open(
     let to = unsafe { out(context, "context") };
     answer("rankway_context_open", to, || {
         let found = table::device(device)?;
+        let index = (index != -1).then(|| u32::try_from(index)).transpose().map_err(|_| {
+            let why = format!("context {index}: indices are 1 to 4096, or -1 for one that is free");
+            Fail::new(rankway_code::RANKWAY_ERR_ARG, why)
+        })?;
         let guard = TableGuard::new(found.is_serialized())?;
-        let context = found.context(u32::try_from(index).ok())?;
+        let context = found.context(index)?;
         guard.insert(context)
     })
 }
@@ -301,6 +339,9 @@ pub unsafe extern "C" fn rankway_run_local(
         let body = body.ok_or_else(|| Fail::null("body"))?;
         let ranks = u32::try_from(ranks).unwrap_or(0);
         let outcome = local::run(&local::Options::new(ranks), |_| {
+            // The launcher of this process is another than the parent had.
+            TAKEN.store(false, Ordering::Relaxed);
+            FINALIZED.store(false, Ordering::Relaxed);
             // SAFETY: [CALLBACK].
             let rank = || unsafe { body(argument) };
             let code = catch_unwind(AssertUnwindSafe(rank)).unwrap_or(101);

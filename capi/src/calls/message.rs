@@ -1,6 +1,7 @@
 //! Tagged messages: by communicator, rank and tag, and by match bits.
 
 use crate::abi::*;
+use crate::am;
 use crate::args::{Out, answer, buffer, list, out, rank, tell};
 use crate::error::{Fail, call};
 use crate::objects::{Comm, Context, SourceAndTag};
@@ -510,7 +511,8 @@ pub unsafe extern "C" fn rankway_test(
 }
 
 /// Waits for an operation. Its handle ends and `*request` becomes null, with
-/// an error of the operation too. `status` may be null.
+/// an error of the operation too; within a handler, where one that is not
+/// complete is refused with RANKWAY_ERR_NESTED, both stay. `status` may be null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_wait(
     request: *mut rankway_request_t,
@@ -522,9 +524,24 @@ pub unsafe extern "C" fn rankway_wait(
     })
 }
 
+/// Refuses to wait for an operation within a handler of its context, unless it is complete: one
+/// that is taken out has ended.
+fn may_wait(handle: rankway_request_t) -> Result<(), Fail> {
+    if am::running().is_none() {
+        return Ok(());
+    }
+    let guard = TableGuard::of(handle)?;
+    let mut operation = guard.take::<Operation>(handle)?;
+    let refused = am::refuse_within(operation.context_id);
+    let may = refused.or_else(|e| if operation.is_complete() { Ok(()) } else { Err(e) });
+    guard.restore(handle, operation);
+    may
+}
+
 unsafe fn wait(request: *mut rankway_request_t, status: *mut rankway_status_t) -> Result<(), Fail> {
     // SAFETY: [PTR].
     let handle = unsafe { handle_at(request)? };
+    may_wait(handle)?;
     let (_guard, operation) = take::<Operation>(handle)?;
     // SAFETY: [PTR].
     unsafe {
@@ -534,7 +551,9 @@ unsafe fn wait(request: *mut rankway_request_t, status: *mut rankway_status_t) -
 }
 
 /// Waits for operations, null handles among them left out, whatever becomes
-/// of the others; answers the first error. `statuses` may be null.
+/// of the others; answers the first error. Within a handler, where one that is
+/// not complete is refused with RANKWAY_ERR_NESTED, all stay. `statuses` may be
+/// null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_waitall(
     count: c_int,
@@ -543,7 +562,12 @@ pub unsafe extern "C" fn rankway_waitall(
 ) -> c_int {
     call("rankway_waitall", || {
         // SAFETY: [PTR].
-        let len = unsafe { list(count, requests.cast_const(), "requests")? }.len();
+        let all = unsafe { list(count, requests.cast_const(), "requests")? };
+        let nested = |e: &Fail| e.code == rankway_code::RANKWAY_ERR_NESTED;
+        if let Some(e) = all.iter().filter_map(|&r| may_wait(r).err()).find(nested) {
+            return Err(e);
+        }
+        let len = all.len();
         let mut result = Ok(());
         for at in 0..len {
             let (request, status) = (requests.wrapping_add(at), statuses.wrapping_add(at));

@@ -1,7 +1,7 @@
 //! One-sided operations, checked.
 
 use crate::abi::*;
-use crate::args::{answer, buffer, element, operation, out, rank};
+use crate::args::{answer, buffer, bytes_at, element, operation, out, rank};
 use crate::calls::message::begin;
 use crate::custom::{self, CustomOp, Function};
 use crate::error::{Fail, call};
@@ -400,10 +400,9 @@ pub unsafe extern "C" fn rankway_custom(
     // SAFETY: [PTR], [BUF].
     unsafe {
         begin_typed("rankway_custom", win, request, |win| {
-            let operand = buffer(operand.cast(), operand_bytes)?;
             win.custom(&CustomOp {
                 code,
-                operand: std::slice::from_raw_parts(operand, operand_bytes),
+                operand: bytes_at((operand, operand_bytes))?,
                 result: buffer(result.cast(), result_bytes)?.cast_mut(),
                 len: result_bytes,
                 rank: rank(target_rank)?,

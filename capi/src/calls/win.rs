@@ -1,6 +1,7 @@
 //! Windows: made, asked, given back.
 
 use crate::abi::*;
+use crate::am;
 use crate::args::{answer, out, rank, tell, text};
 use crate::error::{Fail, call};
 use crate::objects::{Comm, Win};
@@ -124,12 +125,13 @@ unsafe fn make(
 }
 
 /// Waits for all members and gives the window back. Its requests must be
-/// complete. Collective. After an error other than RANKWAY_ERR_EPOCH and
-/// RANKWAY_ERR_BUSY the window is freed too.
+/// complete. Collective. After an error other than RANKWAY_ERR_EPOCH,
+/// RANKWAY_ERR_BUSY and RANKWAY_ERR_NESTED the window is freed too.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_win_free(win: rankway_win_t) -> c_int {
     call("rankway_win_free", || {
         let guard = TableGuard::of(win)?;
+        am::refuse_within(guard.get::<Rc<dyn Win>>(win)?.context_id())?;
         let mut found = guard.take::<Rc<dyn Win>>(win)?;
         // The only one: what a C program has of it are requests.
         let Some(alone) = Rc::get_mut(&mut found) else {

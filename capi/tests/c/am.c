@@ -67,6 +67,61 @@ static int reluctant(void *argument, uint32_t source, const void *hdr, size_t hd
     return 0;
 }
 
+/* Requests that a handler waits for: under way, complete, one-sided. */
+struct waiting {
+    rankway_win_t win;
+    rankway_request_t requests[3];
+    int ran;
+};
+
+/* What is refused leaves all as it was. */
+static int waits(void *argument, uint32_t source, const void *hdr, size_t hdr_bytes,
+                 const void *data, size_t bytes)
+{
+    struct waiting *waiting = argument;
+    rankway_request_t before[3];
+    rankway_status_t status;
+
+    (void)source, (void)hdr, (void)hdr_bytes, (void)data, (void)bytes;
+    memcpy(before, waiting->requests, sizeof before);
+    REFUSED(RANKWAY_ERR_NESTED, "handler", rankway_waitall(3, waiting->requests, NULL));
+    REFUSED(RANKWAY_ERR_NESTED, "handler", rankway_wait(&waiting->requests[0], NULL));
+    ENSURE(memcmp(before, waiting->requests, sizeof before) == 0);
+    OK(rankway_wait(&waiting->requests[1], &status)); /* does not wait */
+    ENSURE(status.tag == 78 && waiting->requests[1].id == 0);
+    REFUSED(RANKWAY_ERR_NESTED, "handler", rankway_win_free(waiting->win));
+    waiting->ran++;
+    return 0;
+}
+
+static void waits_within(struct job *job, int left, int right)
+{
+    struct waiting waiting = {0};
+    rankway_request_t sends[2];
+    int word = job->rank, in[2] = {-1, -1}, flag = 0;
+
+    OK(rankway_am_register(job->context, 5, waits, &waiting));
+    OK(rankway_win_allocate(sizeof word, 1, job->world, NULL, &waiting.win));
+    OK(rankway_win_lock_all(0, waiting.win));
+    OK(rankway_isend(&word, sizeof word, right, 78, job->world, &sends[0]));
+    while (!flag)
+        OK(rankway_iprobe(left, 78, job->world, &flag, NULL));
+    OK(rankway_irecv(&in[0], sizeof word, left, 77, job->world, &waiting.requests[0]));
+    OK(rankway_irecv(&in[1], sizeof word, left, 78, job->world, &waiting.requests[1]));
+    OK(rankway_rput(&word, sizeof word, right, 0, waiting.win, &waiting.requests[2]));
+    OK(rankway_comm_barrier(job->world)); /* all have begun theirs */
+    OK(rankway_am_send(right, job->world, 5, NULL, 0, NULL, 0));
+    while (!waiting.ran)
+        OK(rankway_progress(job->context));
+    OK(rankway_comm_barrier(job->world)); /* all were refused */
+    OK(rankway_isend(&word, sizeof word, right, 77, job->world, &sends[1]));
+    OK(rankway_waitall(3, waiting.requests, NULL));
+    OK(rankway_waitall(2, sends, NULL));
+    ENSURE(in[0] == left && in[1] == left);
+    OK(rankway_win_unlock_all(waiting.win));
+    OK(rankway_win_free(waiting.win));
+}
+
 static int body(void *unused)
 {
     struct job job;
@@ -130,6 +185,7 @@ static int body(void *unused)
         OK(rankway_progress(job.context));
     free(hdr);
     free(data);
+    waits_within(&job, left, right);
     leave(&job);
     return 0;
 }

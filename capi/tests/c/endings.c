@@ -48,8 +48,12 @@ static int twice(void *unused)
 
     (void)unused;
     options.threads = RANKWAY_THREAD_MULTIPLE;
+    options.provider = "tin cans";
+    REFUSED(RANKWAY_ERR_PROVIDER, "tin cans", rankway_init(&options, &device, &context));
+    options.provider = NULL; /* one that failed leaves another its turn */
     join(&job, &options);
-    REFUSED(RANKWAY_ERR_BOOT, "published", rankway_init(NULL, &device, &context));
+    REFUSED(RANKWAY_ERR_BOOT, "device of this process is open",
+            rankway_init(NULL, &device, &context));
     leave(&job);
     REFUSED(RANKWAY_ERR_BOOT, "after rankway_finalize", rankway_init(NULL, &device, &context));
     REFUSED(RANKWAY_ERR_HANDLE, "freed", rankway_context_open(job.device, 1, &context));

@@ -152,6 +152,8 @@ static void values(struct job *job)
     REFUSED(RANKWAY_ERR_RANGE, "leave",
             rankway_accumulate(&word, SIZE_MAX / 4, RANKWAY_INT64, 0, 0, RANKWAY_SUM, win));
     REFUSED(RANKWAY_ERR_RANGE, "leave", rankway_put(&word, SIZE_MAX, 0, 1, win));
+    REFUSED(RANKWAY_ERR_RANGE, "any memory",
+            rankway_custom(1, &word, SIZE_MAX, NULL, 0, 0, 0, 8, win, NULL));
     REFUSED(RANKWAY_ERR_EPOCH, "unlock_all", rankway_win_fence(0, win));
     REFUSED(RANKWAY_ERR_EPOCH, "unlock_all", rankway_win_free(win));
     REFUSED(RANKWAY_ERR_ARG, "rankway_lock", rankway_win_lock(7, 0, 0, win));
@@ -200,6 +202,10 @@ static void values(struct job *job)
     OK(rankway_rankmap_from_lpids(0, 2, far, &map)); /* a map, but of nobody here */
     REFUSED(RANKWAY_ERR_ARG, "99", rankway_comm_from_rankmap(job->context, map, 1, &comm));
     OK(rankway_rankmap_free(map));
+    OK(rankway_rankmap_from_lpids(0, 2, twice, &map));
+    REFUSED(RANKWAY_ERR_ARG, "twice", rankway_comm_from_rankmap(job->context, map, 1, &comm));
+    REFUSED(RANKWAY_ERR_ARG, "twice", rankway_comm_from_remote(job->context, map, 0, 1, &comm));
+    OK(rankway_rankmap_free(map));
     OK(rankway_rankmap_affine(7, 0, 1, 2, &map)); /* a group that was never added */
     REFUSED(RANKWAY_ERR_ARG, "group 7", rankway_comm_from_rankmap(job->context, map, 1, &comm));
     OK(rankway_rankmap_free(map));
@@ -213,8 +219,39 @@ static void values(struct job *job)
     options.threads = 0;
     options.netmod = "tin cans";
     REFUSED(RANKWAY_ERR_ARG, "tin cans", rankway_init(&options, &device, &context));
+    options.netmod = NULL;
+    REFUSED(RANKWAY_ERR_BOOT, "is open", rankway_init(&options, &device, &context));
     REFUSED(RANKWAY_ERR_THREAD, "one thread", rankway_context_open(job->device, 1, &context));
+    REFUSED(RANKWAY_ERR_ARG, "-7", rankway_context_open(job->device, -7, &context));
     OK(rankway_rank_is_local(0, job->world, &flag));
+}
+
+/* Lengths of active messages, to this process and to another. */
+static void lengths(struct job *job)
+{
+    rankway_context_t context = job->context;
+    rankway_comm_t world = job->world;
+    size_t limit;
+    char *hdr;
+    int done;
+
+    for (int peer = 0; peer < job->size; peer++) {
+        OK(rankway_am_limit(peer, world, &limit));
+        hdr = calloc(1, limit);
+        REFUSED(RANKWAY_ERR_RANGE, "at most", rankway_am_send(peer, world, 9, hdr, 16, hdr, SIZE_MAX));
+        REFUSED(RANKWAY_ERR_RANGE, "at most", rankway_am_send(peer, world, 9, hdr, SIZE_MAX, hdr, 1));
+        REFUSED(RANKWAY_ERR_RANGE, "at most", rankway_am_send(peer, world, 9, hdr, 16, hdr, limit - 15));
+        REFUSED(RANKWAY_ERR_RANGE, "any memory", rankway_am_send(peer, world, 9, hdr, 0, hdr, SIZE_MAX));
+        REFUSED(RANKWAY_ERR_RANGE, "any memory",
+                rankway_am_post(context, (uint32_t)peer, 9, hdr, 0, hdr, SIZE_MAX, 1, &done));
+        REFUSED(RANKWAY_ERR_RANGE, "any memory",
+                rankway_am_post(context, (uint32_t)peer, 9, hdr, SIZE_MAX, hdr, 0, 1, &done));
+        REFUSED(RANKWAY_ERR_RANGE, "header",
+                rankway_am_post(context, (uint32_t)peer, 9, hdr, limit - 3, hdr, 0, 1, &done));
+        OK(rankway_am_post(context, (uint32_t)peer, 9, hdr, limit - 4, hdr, 0, 1, &done));
+        ENSURE(done == 1);
+        free(hdr);
+    }
 }
 
 /* What is in use is not freed. */
@@ -297,6 +334,7 @@ static int body(void *unused)
     garbage(&job);
     freed(&job);
     values(&job);
+    lengths(&job);
     busy(&job);
     wrong_thread(&job);
     words();
