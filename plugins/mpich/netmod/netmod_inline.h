@@ -21,8 +21,9 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_am_send_hdr(int rank, MPIR_Comm * comm, in
                                                   const void *am_hdr, MPI_Aint am_hdr_sz,
                                                   int src_vci, int dst_vci)
 {
-    rkw.post(rkw.state, rkw_lpid(comm, rank), handler_id, am_hdr, am_hdr_sz, NULL, 0, NULL);
-    return MPI_SUCCESS;
+    int posted =
+        rkw.post(rkw.state, rkw_lpid(comm, rank), handler_id, am_hdr, am_hdr_sz, NULL, 0, NULL);
+    return likely(posted >= 0) ? MPI_SUCCESS : rkw_error(-posted, __func__);
 }
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_am_isend(int rank, MPIR_Comm * comm, int handler_id,

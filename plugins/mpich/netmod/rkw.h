@@ -101,7 +101,7 @@ enum rkw_epoch { RKW_LOCK_ALL, RKW_UNLOCK_ALL, RKW_UNLOCK, RKW_FLUSH, RKW_FLUSH_
     RKW_FLUSH_ALL, RKW_FLUSH_LOCAL_ALL, RKW_COMPLETE, RKW_WAIT, RKW_START, RKW_POST
 };
 
-/* What calls of windows answer; rkw_why says more. */
+/* What calls of windows answer; rkw_why says more. Below 0: a code of MPICH's own, negated. */
 enum rkw_answer { RKW_OK, RKW_RANGE, RKW_RANK, RKW_SYNC, RKW_TYPE, RKW_OP, RKW_TRUNCATED,
     RKW_ARGUMENT, RKW_BUFFER, RKW_WINDOW, RKW_MEMORY, RKW_ATTACH, RKW_NOT_SHARED, RKW_GROUP,
     RKW_PORT, RKW_DIED, RKW_FAILED
@@ -151,7 +151,7 @@ typedef struct {
     int (*win_fence) (void *window, int assert);
     int (*win_group) (void *window, int call, const uint32_t * lpids, size_t count, int assert);
     int (*win_test) (void *window, int *flag);
-    int (*gather) (void *state, const uint32_t * peers, size_t count, int *lengths);
+    int (*gather) (void *state, const uint32_t * peers, size_t count, int brief, int *lengths);
     void (*introductions) (void *state, void *to);
     int (*meet) (void *state, const void *introduction, size_t len, uint32_t * number);
     int (*leave) (void *state);

@@ -31,18 +31,23 @@ static __thread uint32_t met;
 
 int MPIDI_STUBNM_get_local_upids(MPIR_Comm * comm, int **local_upid_size, char **local_upids)
 {
-    int size = comm->local_size, answer;
+    int size = comm->local_size, answer, brief = comm == MPIR_Process.comm_self && !exchanges;
     size_t bytes = 0;
     uint32_t *lpids = MPL_malloc(size * sizeof *lpids, MPL_MEM_ADDRESS);
     int *lengths = MPL_malloc(size * sizeof *lengths, MPL_MEM_ADDRESS);
     MPIR_Assertp(lpids && lengths);
     for (int rank = 0; rank < size; rank++)
         lpids[rank] = (uint32_t) lpid_of(comm, rank);
-    answer = rkw.gather(rkw.state, lpids, size, lengths);
+    answer = rkw.gather(rkw.state, lpids, size, brief, lengths);
     MPL_free(lpids);
     if (answer != RKW_OK) {
+        int mpi_errno = rkw_error(answer, __func__), map[4] = { 0 };
+        MPIR_Errflag_t errflag = MPIR_ERR_PROC_FAILED;
         MPL_free(lengths);
-        return rkw_error(answer, __func__);
+        /* The others wait for the map that the leader was to make. */
+        if (exchanges)
+            MPIR_Bcast_allcomm_auto(map, 4, MPI_INT, comm->rank, comm, &errflag);
+        return mpi_errno;
     }
     for (int rank = 0; rank < size; rank++)
         bytes += lengths[rank];

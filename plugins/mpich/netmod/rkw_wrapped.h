@@ -45,6 +45,25 @@ void __wrap_MPIR_Err_get_string(int code, char *text, int length,
     MPL_strncpy(text, whole, length > 0 ? length : MPI_MAX_ERROR_STRING);
 }
 
+/* Two leaders tell each other of their communicators: what is told of this process alone is no
+ * name of a port, even where it is told of MPI_COMM_SELF. */
+static __thread int exchanges;
+
+int __real_MPID_Intercomm_exchange_map(MPIR_Comm * local, int leader, MPIR_Comm * peer, int remote,
+                                       int *size, uint64_t ** gpids, int *is_low);
+int __wrap_MPID_Intercomm_exchange_map(MPIR_Comm * local, int leader, MPIR_Comm * peer, int remote,
+                                       int *size, uint64_t ** gpids, int *is_low) RKW_HIDDEN;
+
+int __wrap_MPID_Intercomm_exchange_map(MPIR_Comm * local, int leader, MPIR_Comm * peer, int remote,
+                                       int *size, uint64_t ** gpids, int *is_low)
+{
+    exchanges = 1;
+    int mpi_errno =
+        __real_MPID_Intercomm_exchange_map(local, leader, peer, remote, size, gpids, is_low);
+    exchanges = 0;
+    return mpi_errno;
+}
+
 /* MPICH's two tables of a communicator's ranks by node are ours: rkw.h says which functions. */
 
 int __wrap_MPIDIU_get_node_id(MPIR_Comm * comm, int rank, int *id) RKW_HIDDEN;

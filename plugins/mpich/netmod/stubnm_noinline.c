@@ -281,7 +281,14 @@ int rkw_am(int rank, MPIR_Comm * comm, int handler, const void *header, MPI_Aint
     const void *bytes = bytes_of(data, count, datatype, &size, &packed);
     RKW_AM_REQUEST(sreq).handler = handler;
     RKW_AM_REQUEST(sreq).packed = packed;
-    if (rkw.post(rkw.state, rkw_lpid(comm, rank), handler, header, header_len, bytes, size, sreq))
+    int posted = rkw.post(rkw.state, rkw_lpid(comm, rank), handler, header, header_len, bytes, size,
+                          sreq);
+    if (posted < 0) {
+        MPL_free(packed);
+        RKW_AM_REQUEST(sreq).packed = NULL;
+        return rkw_error(-posted, __func__);
+    }
+    if (posted)
         rkw_host_posted(sreq);
     return MPI_SUCCESS;
 }
@@ -383,6 +390,8 @@ int rkw_error(int answer, const char *call)
         MPI_ERR_RMA_ATTACH, MPI_ERR_RMA_SHARED, MPI_ERR_GROUP, MPI_ERR_PORT,
         MPIX_ERR_PROC_FAILED, MPI_ERR_OTHER
     };
+    if (answer < 0)
+        return -answer;
     return MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, call, __LINE__,
                                 classes[answer], "**other", "%s", rkw_why());
 }
@@ -451,9 +460,11 @@ int MPIDI_STUBNM_mpi_win_allocate_shared(MPI_Aint size, int disp_unit, MPIR_Info
 int MPIDI_STUBNM_mpi_win_free(MPIR_Win ** win_p)
 {
     MPIR_Win *win = *win_p;
-    int answer = rkw.win_free(RKW_WIN(win).window);
+    int answer = RKW_WIN(win).window ? rkw.win_free(RKW_WIN(win).window) : RKW_OK;
     if (answer != RKW_OK)
         return rkw_error(answer, __func__);
+    /* (CH4's own barrier may fail yet, and this be called again.) */
+    RKW_WIN(win).window = NULL;
     if (win->create_flavor != MPI_WIN_FLAVOR_DYNAMIC)
         win->create_flavor = MPI_WIN_FLAVOR_CREATE;
     return MPIDIG_mpi_win_free(win_p);

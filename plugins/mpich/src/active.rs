@@ -1,5 +1,6 @@
 //! Active messages: those of MPICH's own protocols, and of what has no way of its own.
 
+use crate::fault::{Refusal, has_died};
 use crate::host;
 use crate::log::{abort, fatal, guarded};
 use crate::state::State;
@@ -27,7 +28,8 @@ pub(crate) fn register<N: Netmod>(state: &State<N>) {
 }
 
 /// Sends one, whenever the way there has space. 1: the payload is the caller's again; 0:
-/// it is when `rkw_host_posted` was called with the cookie.
+/// it is when `rkw_host_posted` was called with the cookie; below 0: it is, and went nowhere,
+/// by the negated answer.
 #[allow(clippy::too_many_arguments)]
 pub(crate) unsafe extern "C" fn post<N: Netmod>(
     state: *mut c_void,
@@ -51,7 +53,7 @@ pub(crate) unsafe extern "C" fn post<N: Netmod>(
             };
             state.active.post(peer, handler as u16, header, payload, len, cookie)
         };
-        c_int::from(posted.unwrap_or_else(|e| fatal(&e)))
+        posted.map_or_else(|e| -Refusal::from(e).kept(), c_int::from)
     })
 }
 
@@ -61,7 +63,10 @@ pub(crate) fn tell<N: Netmod>(state: &State<N>) {
     while state.active.has_posted()
         && let Some((cookie, result)) = state.active.next_posted()
     {
-        if let Err(e) = result {
+        // (CH4 has no failure of one: it ends as if the dead had it.)
+        if let Err(e) = result
+            && !has_died(&e)
+        {
             fatal(&e);
         }
         // (One without a cookie was nobody's.)

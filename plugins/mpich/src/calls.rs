@@ -77,7 +77,7 @@ pub(crate) struct rkw_netmod {
     win_fence: unsafe extern "C" fn(*mut c_void, c_int) -> c_int,
     win_group: unsafe extern "C" fn(*mut c_void, c_int, *const u32, usize, c_int) -> c_int,
     win_test: unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int,
-    gather: unsafe extern "C" fn(*mut c_void, *const u32, usize, *mut c_int) -> c_int,
+    gather: unsafe extern "C" fn(*mut c_void, *const u32, usize, c_int, *mut c_int) -> c_int,
     introductions: unsafe extern "C" fn(*mut c_void, *mut u8),
     meet: unsafe extern "C" fn(*mut c_void, *const u8, usize, *mut u32) -> c_int,
     leave: unsafe extern "C" fn(*mut c_void) -> c_int,

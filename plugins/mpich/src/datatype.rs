@@ -12,7 +12,7 @@ use rankway_plugin::custom::Elements;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Steps of nested constructors that are followed.
+/// Steps of nested constructors that are followed, beside duplicates.
 const DEEPEST: usize = 64;
 /// No element of Rankway's.
 const NONE: c_int = -1;
@@ -198,16 +198,17 @@ pub(crate) unsafe extern "C" fn rkw_type_drop(translated: *mut c_void) {
 
 /// # Safety
 /// \[MPI\]: a datatype.
-unsafe fn translate(ty: c_int, depth: usize) -> Result<Translated, Refusal> {
+unsafe fn translate(mut ty: c_int, depth: usize) -> Result<Translated, Refusal> {
     if depth == DEEPEST {
         return Err(refusal(&format!("a datatype is nested more than {DEEPEST} deep")));
     }
-    let mut of = std::mem::MaybeUninit::uninit();
-    // SAFETY: [MPI]; a place for the answer, which is written.
-    let of: rkw_type = unsafe {
-        host::rkw_host_type(ty, of.as_mut_ptr());
-        of.assume_init()
-    };
+    // SAFETY: [MPI].
+    let mut of = unsafe { said(ty) };
+    while of.leaf == 0 && Combiner::from_number(Numbers::Mpich, of.combiner) == Some(Combiner::Dup)
+    {
+        // SAFETY: [MPI]: the contents of a duplicate hold the one that it is of.
+        (ty, of) = unsafe { (*of.types, said(*of.types)) };
+    }
     let (made, basic) = if of.leaf != 0 {
         (leaf(&of)?, Some(ty))
     } else {
@@ -219,6 +220,19 @@ unsafe fn translate(ty: c_int, depth: usize) -> Result<Translated, Refusal> {
         return Err(refusal("a datatype's size comes out otherwise than MPICH's"));
     }
     Ok(Translated { layout, basic })
+}
+
+/// What MPICH says of a datatype.
+///
+/// # Safety
+/// \[MPI\]: a datatype.
+unsafe fn said(ty: c_int) -> rkw_type {
+    let mut of = std::mem::MaybeUninit::uninit();
+    // SAFETY: [MPI]; a place for the answer, which is written.
+    unsafe {
+        host::rkw_host_type(ty, of.as_mut_ptr());
+        of.assume_init()
+    }
 }
 
 /// A predefined datatype: a basic one, or a pair, whose second is an `int` at its end.

@@ -100,18 +100,20 @@ pub(crate) unsafe extern "C" fn fence<N: Netmod>(window: *mut c_void, assert: c_
         if let Some(result) = held.enter(|window| window.fence_in_words(promised)) {
             return fenced(result);
         }
-        let entered = held.enter(|window| window.fence_enter(promised));
+        let entered = held.enter(|window| window.fence_enter(promised)).map_err(Refusal::from);
         // The others wait in the barrier, so a failed operation does not skip it; a refused
         // call does.
-        if let Err(e) = entered {
-            let refusal = Refusal::from(e);
-            if refusal.0 != Answer::Sync {
-                held.barrier();
-            }
+        if let Err(refusal @ Refusal(Answer::Sync, _)) = entered {
             return refusal.kept();
         }
-        held.barrier();
-        fenced(held.enter(|window| window.fence_leave(promised)))
+        match (entered, held.barrier()) {
+            (Ok(()), Ok(())) => fenced(held.enter(|window| window.fence_leave(promised))),
+            // (Of a death that it did not meet itself, the barrier may not say whose.)
+            (Err(refusal), Ok(())) | (Err(refusal @ Refusal(Answer::Died, _)), Err(_)) => {
+                refusal.kept()
+            }
+            (_, Err(answer)) => answer,
+        }
     })
 }
 

@@ -9,7 +9,8 @@ use rankway_plugin::custom::Failed;
 use std::ffi::{CString, c_char, c_int};
 use std::sync::{Mutex, PoisonError};
 
-/// What a call answers; `enum rkw_answer` has the same.
+/// What a call answers; `enum rkw_answer` has the same. Below 0 is a code of MPICH's own,
+/// negated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum Answer {
@@ -69,13 +70,17 @@ impl From<Error> for Refusal {
 impl From<MsgError> for Refusal {
     #[cold]
     fn from(error: MsgError) -> Refusal {
-        let died = match &error {
-            MsgError::NobodyLeft { .. } => true,
-            MsgError::Device(e) => is_death(e),
-            _ => false,
-        };
-        let answer = if died { Answer::Died } else { Answer::Failed };
+        let answer = if has_died(&error) { Answer::Died } else { Answer::Failed };
         Refusal(answer, format!("rankway: {error}"))
+    }
+}
+
+/// Returns true for a message that failed since a process died.
+pub(crate) fn has_died(error: &MsgError) -> bool {
+    match error {
+        MsgError::NobodyLeft { .. } => true,
+        MsgError::Device(e) => is_death(e),
+        _ => false,
     }
 }
 

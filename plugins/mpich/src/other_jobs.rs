@@ -3,12 +3,12 @@
 //! A leader tells of all members of its communicator, and asks those of its own job who
 //! they are: most jobs meet no other, so nobody says so before.
 
-use crate::fault::{Answer, Refusal};
+use crate::active;
+use crate::fault::{Answer, Refusal, has_died};
 use crate::log::{abort, fatal, guarded};
 use crate::state::State;
-use crate::{active, host};
 use rankway::boot::{Boot, Introduction};
-use rankway::msg::{Call, HandlerStatus};
+use rankway::msg::{Call, HandlerStatus, MsgError};
 use rankway::netmod::Netmod;
 use std::ffi::{c_int, c_void};
 use std::num::NonZeroU64;
@@ -51,17 +51,26 @@ fn answer_all<N: Netmod>(state: &State<N>) {
     let asked = state.asked.ranks.take();
     let own = own(state).unwrap_or_else(|why| abort(1, &why));
     for peer in asked {
-        post(state, peer, TELL, own);
+        // (Who died waits no more.)
+        if let Err(e) = post(state, peer, TELL, own)
+            && !has_died(&e)
+        {
+            fatal(&e);
+        }
     }
 }
 
 /// `bytes` stay as long as the state.
-fn post<N: Netmod>(state: &State<N>, peer: u32, handler: u16, bytes: &[u8]) {
+fn post<N: Netmod>(
+    state: &State<N>,
+    peer: u32,
+    handler: u16,
+    bytes: &[u8],
+) -> Result<(), MsgError> {
     let nobody = NonZeroU64::MIN;
     // SAFETY: [BUF] of `Active::post`: the bytes stay.
-    let posted =
-        unsafe { state.active.post(peer, handler, &[], bytes.as_ptr(), bytes.len(), nobody) };
-    posted.unwrap_or_else(|e| fatal(&e));
+    unsafe { state.active.post(peer, handler, &[], bytes.as_ptr(), bytes.len(), nobody)? };
+    Ok(())
 }
 
 /// This process's introduction.
@@ -76,11 +85,13 @@ fn own<N: Netmod>(state: &State<N>) -> Result<&[u8], String> {
 }
 
 /// Gathers the introductions of processes, by number; members of the job are asked, once.
-/// `lengths` gets that of each; [`introductions`] the bytes.
+/// `lengths` gets that of each; [`introductions`] the bytes. This process's own is `brief`
+/// where it is for a port.
 pub(crate) unsafe extern "C" fn gather<N: Netmod>(
     state: *mut c_void,
     peers: *const u32,
     count: usize,
+    brief: c_int,
     lengths: *mut c_int,
 ) -> c_int {
     // SAFETY: [MPI]: as many numbers, and places.
@@ -88,12 +99,13 @@ pub(crate) unsafe extern "C" fn gather<N: Netmod>(
         let peers = std::slice::from_raw_parts(peers, count);
         (State::<N>::of(state), peers, std::slice::from_raw_parts_mut(lengths, count))
     };
-    guarded(|| crate::fault::answer(gather_all(state, peers, lengths)))
+    guarded(|| crate::fault::answer(gather_all(state, peers, brief != 0, lengths)))
 }
 
 fn gather_all<N: Netmod>(
     state: &State<N>,
     peers: &[u32],
+    brief: bool,
     lengths: &mut [c_int],
 ) -> Result<(), Refusal> {
     let no = |why: String| Refusal(Answer::Argument, why);
@@ -102,14 +114,13 @@ fn gather_all<N: Netmod>(
     let (me, size) = (boot.rank(), boot.size());
     let told = &state.asked.told;
     let is_missing = |peer: &u32| *peer < size && *peer != me && !told.borrow().contains_key(peer);
-    let mut missing: Vec<u32> = peers.iter().copied().filter(is_missing).collect();
+    let missing: Vec<u32> = peers.iter().copied().filter(is_missing).collect();
     for &peer in &missing {
-        post(state, peer, ASK, &[]);
+        post(state, peer, ASK, &[])?;
     }
-    while !missing.is_empty() {
-        // SAFETY: no arguments; within a call of MPICH's.
-        unsafe { host::rkw_host_progress() };
-        missing.retain(is_missing);
+    for peer in &missing {
+        let has_told = || !is_missing(peer);
+        state.shared.enter_waiting(|_| state.active.wait_until(*peer, has_told))?;
     }
     let told = told.borrow();
     let mut gathered = state.asked.gathered.borrow_mut();
@@ -118,7 +129,7 @@ fn gather_all<N: Netmod>(
         let before = gathered.len();
         match told.get(&peer) {
             Some(told) => gathered.extend(told),
-            None if peer == me && peers.len() == 1 => gathered.extend(for_port(state, own)?),
+            None if peer == me && brief => gathered.extend(for_port(state, own)?),
             None if peer == me => gathered.extend(own),
             None => gathered.extend(boot.other_jobs.of(peer).map_or(Vec::new(), |it| it.encode())),
         }

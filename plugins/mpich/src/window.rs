@@ -5,7 +5,7 @@
 
 use crate::fault::{Answer, Refusal, answer};
 use crate::host;
-use crate::log::{fatal, guarded};
+use crate::log::guarded;
 use crate::map::{LpidOf, map_of};
 use crate::state::{OpenRequest, State};
 use rankway::netmod::Netmod;
@@ -95,6 +95,8 @@ struct Member {
 struct Members {
     comm: *mut c_void,
     size: usize,
+    /// MPICH's code of one that failed, which says more than its text here; else 0.
+    failed: Rc<Cell<c_int>>,
 }
 
 impl Members {
@@ -105,7 +107,10 @@ impl Members {
         // SAFETY: the window's communicator; the buffers hold that many bytes.
         match unsafe { host::rkw_host_allgather(self.comm, from, size_of_val(mine), to) } {
             0 => Ok(all),
-            code => Err(format!("an allgather of MPICH's answered {code:#x}")),
+            code => {
+                self.failed.set(code);
+                Err(format!("an allgather of MPICH's answered {code:#x}"))
+            }
         }
     }
 }
@@ -124,8 +129,12 @@ pub(crate) unsafe extern "C" fn make<N: Netmod>(
 ) -> c_int {
     // SAFETY: [MPI].
     let (state, arguments) = unsafe { (State::<N>::of(state), &*arguments) };
+    let failed = Rc::default();
     // SAFETY: [MPI], a communicator with its map; C's place for the window, which stays.
-    guarded(|| answer(unsafe { made(state, arguments, to) }))
+    guarded(|| match unsafe { made(state, arguments, to, &failed) } {
+        Err(_) if failed.get() != 0 => -failed.get(),
+        made => answer(made),
+    })
 }
 
 /// # Safety
@@ -134,9 +143,10 @@ unsafe fn made<N: Netmod>(
     state: &'static State<N>,
     arguments: &rkw_win_arguments,
     to: *mut rkw_win,
+    failed: &Rc<Cell<c_int>>,
 ) -> Result<(), Refusal> {
     let rkw_win_arguments { comm, lpid_of, rank, size, base, bytes, unit, flavor } = *arguments;
-    let members = Members { comm, size: size as usize };
+    let members = Members { comm, size: size as usize, failed: Rc::clone(failed) };
     let shared = state.shared;
     let boot = shared.boot();
     let mine = Member {
@@ -144,7 +154,7 @@ unsafe fn made<N: Netmod>(
         unit: if flavor == DYNAMIC { 1 } else { unit.into() },
         id: if rank == 0 { rankway_plugin::next_window_id(boot) } else { 0 },
     };
-    let all = members.all(&[mine]).unwrap_or_else(|why| fatal(&why));
+    let all = members.all(&[mine]).map_err(|why| Refusal(Answer::Failed, why))?;
     // SAFETY: [MPI].
     let map = unsafe { map_of(size, lpid_of, comm) };
     if [SHARED, SHARED_APART].contains(&flavor) {
@@ -247,11 +257,14 @@ impl<N: Netmod> Held<N> {
     }
 
     /// Waits for all members. Not within [`Held::enter`].
-    pub(crate) fn barrier(&self) {
+    ///
+    /// # Errors
+    /// The answer, of a member that died.
+    pub(crate) fn barrier(&self) -> Result<(), c_int> {
         // SAFETY: the window's communicator.
-        let code = unsafe { host::rkw_host_comm_barrier(self.comm) };
-        if code != 0 {
-            fatal(&format!("a barrier of MPICH's answered {code:#x}"));
+        match unsafe { host::rkw_host_comm_barrier(self.comm) } {
+            0 => Ok(()),
+            code => Err(-code),
         }
     }
 
@@ -289,7 +302,7 @@ impl<N: Netmod> Held<N> {
     }
 }
 
-/// Frees a window. Collective. Refused while an epoch is open.
+/// Frees a window. Collective. Refused while an epoch is open. One that fails stays as it was.
 pub(crate) unsafe extern "C" fn free<N: Netmod>(window: *mut c_void) -> c_int {
     // SAFETY: [MPI].
     let held = unsafe { Held::<N>::of(window) };
@@ -306,7 +319,9 @@ pub(crate) unsafe extern "C" fn free<N: Netmod>(window: *mut c_void) -> c_int {
             // SAFETY: no arguments; within a call of MPICH's.
             unsafe { host::rkw_host_progress() };
         }
-        held.barrier();
+        if let Err(answer) = held.barrier() {
+            return answer;
+        }
         held.window.free_leave();
         let state = held.state;
         // SAFETY: [MPI]; made by `Box::into_raw` in `made`, used no more.

@@ -3,6 +3,7 @@
  * over messages and a window, and end. */
 #include <mpi.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <stdlib.h>
@@ -58,6 +59,17 @@ static void together(MPI_Comm comm)
          code == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : code);
 }
 
+/* Ends of a window's life. */
+static void windows(MPI_Comm comm, MPI_Win window)
+{
+    MPI_Win another;
+    long *base;
+    told("a fence", MPI_Win_fence(0, window));
+    told("a window's end", MPI_Win_free(&window));
+    told("a window's end again", MPI_Win_free(&window));
+    told("another window", MPI_Win_allocate(8, 8, MPI_INFO_NULL, comm, &base, &another));
+}
+
 static void well(const char *what, int code)
 {
     char text[MPI_MAX_ERROR_STRING];
@@ -70,20 +82,26 @@ static void well(const char *what, int code)
 
 int main(int argc, char **argv)
 {
-    MPI_Win window;
-    MPI_Request early, late;
+    MPI_Win window, fenced, dynamic, met;
+    MPI_Request early, late, barrier;
     MPI_Message message;
     int flag = 0, code;
-    MPI_Comm before_it, after_it;
-    long *base, value = 5, got = 0, before = 0;
+    MPI_Comm before_it, after_it, meets_it, copy;
+    long *base, *at, value = 5, got = 0, before = 0;
+    bool is_alone = false, are_alone;
     char *data = calloc(1, LONG), *into = calloc(1, LONG);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Win_allocate(2 * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
     MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN);
+    MPI_Win_allocate(8, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &at, &fenced);
+    MPI_Win_set_errhandler(fenced, MPI_ERRORS_RETURN);
+    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &dynamic);
+    MPI_Win_set_errhandler(dynamic, MPI_ERRORS_RETURN);
     MPI_Comm_dup(MPI_COMM_WORLD, &before_it);
     MPI_Comm_dup(MPI_COMM_WORLD, &after_it);
+    MPI_Comm_dup(MPI_COMM_WORLD, &meets_it);
     int other = 2 - rank;
     base[0] = base[1] = 0;
     MPI_Win_lock_all(0, window);
@@ -91,13 +109,19 @@ int main(int argc, char **argv)
     if (rank == DEAD) {
         MPI_Recv(&got, 1, MPI_LONG, 0, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Recv(&got, 1, MPI_LONG, 2, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        /* The first steps of a window that is being made: a copy, and what CH4 asks of all. */
+        MPI_Comm_dup(meets_it, &copy);
+        MPI_Allreduce(&is_alone, &are_alone, 1, MPI_C_BOOL, MPI_LAND, meets_it);
         raise(SIGKILL);
     }
     MPI_Irecv(&before, 1, MPI_LONG, DEAD, 0, MPI_COMM_WORLD, &early);
     MPI_Send(&value, 1, MPI_LONG, DEAD, 9, MPI_COMM_WORLD);
 
     /* It may be under way when the other dies. */
-    told("a barrier that met the death", MPI_Barrier(before_it));
+    well("a barrier's start", MPI_Ibarrier(before_it, &barrier));
+    told("a window that met the death",
+         MPI_Win_allocate(8, 8, MPI_INFO_NULL, meets_it, &at, &met));
+    told("a barrier that met the death", MPI_Wait(&barrier, MPI_STATUS_IGNORE));
     died("a receive that was waiting", MPI_Wait(&early, MPI_STATUS_IGNORE));
     died("a receive", MPI_Recv(&got, 1, MPI_LONG, DEAD, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     died("a long send", MPI_Send(data, LONG, MPI_CHAR, DEAD, 2, MPI_COMM_WORLD));
@@ -110,6 +134,8 @@ int main(int argc, char **argv)
          MPI_Iprobe(other, 99, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
 
     together(after_it);
+    windows(after_it, fenced);
+    windows(after_it, dynamic);
     for (int i = 0; i < 3; i++) {
         well("an exchange",
              MPI_Sendrecv(data, LONG >> 9 * i, MPI_CHAR, other, 4, into, LONG >> 9 * i, MPI_CHAR,

@@ -1,5 +1,5 @@
-/* Dynamic processes: two generations of children, merged, over short and long
- * messages both ways; connect and accept between two halves. */
+/* Dynamic processes: two generations of children, of two and of one, merged, over short and
+ * long messages both ways; connect and accept between two halves, and two alone. */
 #include "check.h"
 
 static void talk(MPI_Comm comm, int len)
@@ -32,11 +32,11 @@ static void merge_and_talk(MPI_Comm inter, int high)
     MPI_Comm_free(&merged);
 }
 
-static void connect_halves(void)
+/* Ranks 0 and 1 lead. */
+static void connect_with(MPI_Comm half)
 {
-    MPI_Comm half, inter;
+    MPI_Comm inter;
     char port[MPI_MAX_PORT_NAME] = "";
-    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, 0, &half);
     if (rank == 0) {
         MPI_Open_port(MPI_INFO_NULL, port);
         MPI_Send(port, MPI_MAX_PORT_NAME, MPI_CHAR, 1, 0, MPI_COMM_WORLD);
@@ -49,7 +49,6 @@ static void connect_halves(void)
         MPI_Comm_connect(port, MPI_INFO_NULL, 0, half, &inter);
     merge_and_talk(inter, rank % 2);
     MPI_Comm_disconnect(&inter);
-    MPI_Comm_free(&half);
     if (rank == 0)
         MPI_Close_port(port);
 }
@@ -57,16 +56,20 @@ static void connect_halves(void)
 int main(int argc, char **argv)
 {
     start(&argc, &argv);
-    MPI_Comm parent, children;
+    MPI_Comm parent, children, half;
     MPI_Comm_get_parent(&parent);
     if (parent == MPI_COMM_NULL) {
         for (int generation = 0; generation < 2; generation++) {
-            MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,
-                           MPI_ERRCODES_IGNORE);
+            MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, 2 - generation, MPI_INFO_NULL, 0, MPI_COMM_WORLD,
+                           &children, MPI_ERRCODES_IGNORE);
             merge_and_talk(children, 0);
             MPI_Comm_disconnect(&children);
         }
-        connect_halves();
+        MPI_Comm_split(MPI_COMM_WORLD, rank % 2, 0, &half);
+        connect_with(half);
+        MPI_Comm_free(&half);
+        if (rank < 2)
+            connect_with(MPI_COMM_SELF);
         return finish();
     }
     merge_and_talk(parent, 1);
