@@ -88,8 +88,8 @@ impl<N: Netmod> Communicator<N> {
     /// All processes of the job, in world order. Its children's maps are held
     /// as [`Device::map_strategy`] says until another is given.
     pub fn world(context: &Rc<Context<N>>) -> Communicator<N> {
-        if context.index() == 0 {
-            // Peers' further contexts ask it, whether it has windows or not.
+        if context.index() == 0 && context.device().has_threads() {
+            // Peers' further contexts ask it about windows of this process's further ones.
             RmaHandler::of(context);
         }
         let boot = context.device().boot();
