@@ -74,8 +74,12 @@ pub(crate) unsafe extern "C" fn send<N: Netmod>(
     // SAFETY: [MPI]; [BUF], 8 bytes where they are read.
     unsafe {
         if len == Word::BYTES {
+            let to = Envelope { peer, channel, bits };
             let word = Word::whole(buf.cast::<u64>().read_unaligned());
-            if let Some(sent) = send_word::<N>(state, Envelope { peer, channel, bits }, word) {
+            let state = State::<N>::of(state).shared;
+            // (A closure of its own, or it is a function that is called.)
+            let sent = || state.unlocked().and_then(|inner| inner.tagged.send_word(to, word));
+            if let Some(sent) = guarded(sent) {
                 return sent.into();
             }
         } else if len < Word::BYTES {
@@ -100,23 +104,13 @@ unsafe extern "C" fn send_short<N: Netmod>(
 ) -> c_int {
     // SAFETY: [MPI], [BUF].
     unsafe {
-        let word = Word::read(buf, len);
-        match send_word::<N>(state, Envelope { peer, channel, bits }, word) {
+        let to = Envelope { peer, channel, bits };
+        let (word, shared) = (Word::read(buf, len), State::<N>::of(state).shared);
+        match guarded(|| shared.unlocked().and_then(|inner| inner.tagged.send_word(to, word))) {
             Some(sent) => sent.into(),
             None => send_any::<N>(state, channel, bits, peer, buf, len),
         }
     }
-}
-
-/// `None` where there is another way.
-///
-/// # Safety
-/// \[MPI\].
-#[inline(always)]
-unsafe fn send_word<N: Netmod>(state: *mut c_void, to: Envelope, word: Word) -> Option<bool> {
-    // SAFETY: [MPI].
-    let state = unsafe { State::<N>::of(state) }.shared;
-    guarded(|| state.unlocked().and_then(|inner| inner.tagged.send_word(to, word)))
 }
 
 /// The same of any length, from any thread.
