@@ -11,7 +11,7 @@ use crate::shm::attach;
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// What all processes of the job on this node found alike.
@@ -68,19 +68,19 @@ pub(super) fn reach(boot: &dyn Boot, on_node: u32, wanted: bool) -> Result<Agree
         return Ok(Agreement::of(&[mine], 1));
     }
     let name = name(boot.job());
-    let shm = Path::new("/dev/shm").join(&name);
-    // (The module does without it, so it may be read-only, on all.)
-    let added = note(&shm, mine).map(|file| (shm, file)).or_else(|_| {
-        let other = std::env::temp_dir().join(name);
-        note(&other, mine).map(|file| (other, file))
+    // (The module does without the first, which may be read-only, on all.)
+    let places = [PathBuf::from("/dev/shm"), std::env::temp_dir()].map(|at| at.join(&name));
+    let mut tried = 0;
+    let added = places.iter().find_map(|place| {
+        tried += 1;
+        note(place, mine).ok()
     });
     let met = boot.meet();
-    let all = added.and_then(|(path, mut file)| {
-        let all = read(&mut file);
+    let all = added.and_then(|mut file| read(&mut file).ok());
+    for place in &places[..tried] {
         // (Who is slower has it open.)
-        let _ = std::fs::remove_file(path);
-        all
-    });
+        let _ = std::fs::remove_file(place);
+    }
     met?;
     Ok(Agreement::of(&all.unwrap_or_default(), on_node))
 }

@@ -362,8 +362,7 @@ impl<N: Netmod> Communicator<N> {
     /// A peer that died, by name.
     pub fn allgather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
         self.collective(Kind::Allgatherv, NO_PEER, mine.len(), || {
-            self.context.check_may_wait()?;
-            self.allgather_tagged(mix(&[self.id, self.call(), 8]), mine)
+            self.allgather_tagged(self.collective_tag(8)?, mine)
         })
     }
 

@@ -77,39 +77,12 @@ pub(crate) unsafe extern "C" fn send<N: Netmod>(
             let to = Envelope { peer, channel, bits };
             let word = Word::whole(buf.cast::<u64>().read_unaligned());
             let state = State::<N>::of(state).shared;
-            // (A closure of its own, or it is a function that is called.)
             let sent = || state.unlocked().and_then(|inner| inner.tagged.send_word(to, word));
             if let Some(sent) = guarded(sent) {
                 return sent.into();
             }
-        } else if len < Word::BYTES {
-            return send_short::<N>(state, channel, bits, peer, buf, len);
         }
         send_any::<N>(state, channel, bits, peer, buf, len)
-    }
-}
-
-/// The same of less than 8 bytes.
-///
-/// # Safety
-/// \[MPI\], \[BUF\].
-#[inline(never)]
-unsafe extern "C" fn send_short<N: Netmod>(
-    state: *mut c_void,
-    channel: u64,
-    bits: u64,
-    peer: u32,
-    buf: *const u8,
-    len: usize,
-) -> c_int {
-    // SAFETY: [MPI], [BUF].
-    unsafe {
-        let to = Envelope { peer, channel, bits };
-        let (word, shared) = (Word::read(buf, len), State::<N>::of(state).shared);
-        match guarded(|| shared.unlocked().and_then(|inner| inner.tagged.send_word(to, word))) {
-            Some(sent) => sent.into(),
-            None => send_any::<N>(state, channel, bits, peer, buf, len),
-        }
     }
 }
 

@@ -133,7 +133,10 @@ impl<N: Netmod> Tagged<N> {
     pub unsafe fn send_now(&self, to: Envelope, buf: *const u8, len: usize) -> bool {
         let message = Outgoing { to, buf, len, mode: SendMode::default() };
         // SAFETY: [BUF], until the return.
-        unsafe { self.protocol().send_now(self.context(), message) }
+        unsafe {
+            len < Word::BYTES && self.send_word(to, Word::read(buf, len)) == Some(true)
+                || self.protocol().send_now(self.context(), message)
+        }
     }
 
     /// [`Tagged::send_now`] of 8 bytes or less, quicker; now and then `None`, where

@@ -2,7 +2,7 @@
 
 use super::words::Words;
 use super::{Communicator, mix};
-use crate::boot::{BootError, Control, Group as Peers, gather_by};
+use crate::boot::{BootError, Group as Peers, gather_by};
 use crate::netmod::Netmod;
 use crate::rma::{Error, ErrorKind};
 use std::time::{Duration, Instant};
@@ -59,14 +59,13 @@ impl<N: Netmod> Communicator<N> {
         self.cold.as_ref().and_then(|cold| cold.allgather.as_deref())
     }
 
-    /// The set-up channel, to wait in: before the call is numbered, which is none where it
-    /// is refused.
+    /// The tag of a collective of this kind, which is none where it is refused.
     ///
     /// # Errors
     /// As [`Context::check_may_wait`](crate::device::Context::check_may_wait).
-    fn control(&self) -> Result<&Control, Error> {
+    pub(super) fn collective_tag(&self, kind: u64) -> Result<u64, Error> {
         self.context.check_may_wait()?;
-        Ok(self.device().control())
+        Ok(mix(&[self.id, self.call(), kind]))
     }
 
     /// [`barrier`](Self::barrier), of which nothing is recorded.
@@ -75,8 +74,8 @@ impl<N: Netmod> Communicator<N> {
             return self
                 .check_collective(own.unanimous(true).map(drop).map_err(ErrorKind::Allgather));
         }
-        let control = self.control()?;
-        let tag = mix(&[self.id, self.call(), 7]);
+        let tag = self.collective_tag(7)?;
+        let control = self.device().control();
         self.check_collective(control.barrier(&Members(self), tag, &mut self.idle()))
     }
 
@@ -85,15 +84,14 @@ impl<N: Netmod> Communicator<N> {
         if let Some(own) = self.own_allgather() {
             return self.check_collective(own.unanimous(mine).map_err(ErrorKind::Allgather));
         }
-        let control = self.control()?;
-        let tag = mix(&[self.id, self.call(), 15]);
+        let tag = self.collective_tag(15)?;
+        let control = self.device().control();
         self.check_collective(control.unanimous(&Members(self), tag, mine, &mut self.idle()))
     }
 
     /// What all members say, by rank. Collective.
     pub(in crate::rma) fn gather(&self, words: &[u64], greatest: u64) -> Result<Words, Error> {
-        self.context.check_may_wait()?;
-        let tag = mix(&[self.id, self.call(), 16]);
+        let tag = self.collective_tag(16)?;
         self.gather_words(tag, Words::of(words, greatest))
     }
 
@@ -104,15 +102,14 @@ impl<N: Netmod> Communicator<N> {
         words: &[u64],
         greatest: u64,
     ) -> Result<Words, Error> {
-        self.context.check_may_wait()?;
-        let tag = mix(&[self.id, self.call(), 18]);
+        let tag = self.collective_tag(18)?;
         self.gather_words(tag, Words::of(words, greatest).within(most))
     }
 
     pub(super) fn gather_words(&self, tag: u64, mut mine: Words) -> Result<Words, Error> {
         let place = (self.size(), self.rank);
         let Some(own) = self.own_allgather() else {
-            let control = self.control()?;
+            let control = self.device().control();
             let mut all = mine.around(place);
             let done = control.gather(&Members(self), tag, &mut all, &mut self.idle());
             self.check_collective(done)?;
@@ -138,7 +135,7 @@ impl<N: Netmod> Communicator<N> {
         if let Some(own) = self.own_allgather() {
             return self.check_collective(own.allgather(mine).map_err(ErrorKind::Allgather));
         }
-        let control = self.control()?;
+        let control = self.device().control();
         self.check_collective(control.allgather(&Members(self), tag, mine, &mut self.idle()))
     }
 
@@ -154,8 +151,8 @@ impl<N: Netmod> Communicator<N> {
             let all = own.allgather_among(ranks, mine).map_err(ErrorKind::Allgather);
             return self.check_collective(all);
         }
-        let control = self.control()?;
-        let tag = mix(&[self.id, self.call(), 17]);
+        let tag = self.collective_tag(17)?;
+        let control = self.device().control();
         let some = Subset { all: Members(self), ranks };
         self.check_collective(control.allgather(&some, tag, mine, &mut self.idle()))
     }
@@ -164,14 +161,13 @@ impl<N: Netmod> Communicator<N> {
         if root >= self.size() {
             return Err(ErrorKind::Rank { rank: root, size: self.size() }.into());
         }
-        self.context.check_may_wait()?;
-        let tag = mix(&[self.id, self.call(), 9]);
+        let tag = self.collective_tag(9)?;
         if self.own_allgather().is_some() {
             let mine = value.filter(|_| root == self.rank).unwrap_or(&[]);
             let mut all = self.allgather_tagged(tag, mine)?;
             return Ok(all.swap_remove(root as usize));
         }
-        let control = self.control()?;
+        let control = self.device().control();
         self.check_collective(control.broadcast(&Members(self), tag, root, value, &mut self.idle()))
     }
 

@@ -65,15 +65,9 @@ unsafe fn whole<N: Netmod>(
     if mode == ffi::MCA_PML_BASE_SEND_SYNCHRONOUS || !buffer.is_users() {
         return false;
     }
-    let (start, len) = (buffer.start.cast_const(), buffer.bytes);
-    // SAFETY: [BUF], until the return.
-    state.enter(|inner| unsafe {
-        if len < Word::BYTES
-            && let Some(sent) = inner.tagged.send_word(to, Word::read(start, len))
-        {
-            return sent;
-        }
-        inner.tagged.send_now(to, start, len)
+    state.enter(|inner| {
+        // SAFETY: [BUF].
+        unsafe { inner.tagged.send_now(to, buffer.start.cast_const(), buffer.bytes) }
     })
 }
 
