@@ -143,6 +143,8 @@ pub fn windows_at_once<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             w.read_local((round % 8) as usize * 8, &mut got).map_err(text)?;
             let want = value((me + n - 1) % n);
             ensure!(u64::from_ne_bytes(got) == want, "{} not {want}", u64::from_ne_bytes(got));
+            // (Before another's sum is in it.)
+            w.fence().map_err(text)?;
             let (to, at) = ((me + 1) % n, (round % 8) as usize);
             let old = w.fetch_and_op(1_u64, Op::Sum, to, at).map_err(text)?;
             ensure!(old == value(me), "{old} not {}", value(me));
