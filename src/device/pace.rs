@@ -92,6 +92,8 @@ impl Pace {
             self.polls.set(self.polls.get().wrapping_add(1));
             self.last_counted.set(now);
         }
+        // (It is short.)
+        self.last_poll.set(now);
     }
 
     /// A poll of the providers ended, before which there were `events`.
@@ -99,7 +101,6 @@ impl Pace {
     pub(super) fn end_poll(&self, events: u64) {
         let empty = self.events.get() == events;
         self.empty_polls.set(if empty { self.empty_polls.get().saturating_add(1) } else { 0 });
-        self.last_poll.set(ticks());
     }
 }
 

@@ -134,9 +134,19 @@ impl<N: Netmod> Tagged<N> {
         let message = Outgoing { to, buf, len, mode: SendMode::default() };
         // SAFETY: [BUF], until the return.
         unsafe {
-            len < Word::BYTES && self.send_word(to, Word::read(buf, len)) == Some(true)
+            len < Word::BYTES && self.send_few(to, buf, len)
                 || self.protocol().send_now(self.context(), message)
         }
+    }
+
+    /// Of less than 8 bytes. (Out of line: longer ones are to save no register for it.)
+    ///
+    /// # Safety
+    /// \[BUF\], until the return.
+    #[inline(never)]
+    unsafe fn send_few(&self, to: Envelope, buf: *const u8, len: usize) -> bool {
+        // SAFETY: [BUF], until the return.
+        self.send_word(to, unsafe { Word::read(buf, len) }) == Some(true)
     }
 
     /// [`Tagged::send_now`] of 8 bytes or less, quicker; now and then `None`, where
