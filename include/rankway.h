@@ -979,9 +979,8 @@ int rankway_comm_group(struct rankway_comm_t comm, struct rankway_rankmap_t *gro
 
 /**
  * A communicator of a group's ranks; a null handle for processes that are not
- * among them. Collective over the group, whose members name it alike and have
- * made as many communicators of `comm` before; sends no message
- * (MPI_Comm_create_group).
+ * among them. Collective over the group, whose members name it alike; others need not
+ * call it. Sends no message (MPI_Comm_create_group).
  */
 int rankway_comm_create_group(struct rankway_comm_t comm,
                               struct rankway_rankmap_t group,

@@ -75,6 +75,18 @@ impl<N: Netmod> Endpoints<N> {
         }
     }
 
+    /// Returns true if a poll of each would find nothing, as far as that is told at once
+    /// ([`Netmod::is_quiet`]).
+    #[inline]
+    pub(super) fn are_quiet(&self) -> bool {
+        let network = self.network.get().map(Open::parts);
+        !self.has_retired()
+            && [network, self.get(Transport::Local)]
+                .into_iter()
+                .flatten()
+                .all(|(netmod, endpoint)| netmod.is_quiet(endpoint))
+    }
+
     /// The endpoint at which peers' packets and bulk messages arrive: the first.
     pub(super) fn first(&self, transport: Transport) -> Option<(&Arc<N>, &N::Endpoint)> {
         match transport {

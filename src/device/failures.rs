@@ -65,11 +65,13 @@ impl Failures {
         self.untold.borrow().first().cloned()
     }
 
-    /// A failure of an operation towards `peer`, taken out.
+    /// The first failure of an operation towards `peer`; all of them are taken out.
     pub(super) fn take_of(&self, peer: u32) -> Option<NetError> {
         let mut untold = self.untold.borrow_mut();
         let at = untold.iter().position(|(rank, _)| *rank == peer)?;
-        Some(untold.swap_remove(at).1)
+        let first = untold.remove(at).1;
+        untold.retain(|(rank, _)| *rank != peer);
+        Some(first)
     }
 
     /// Forgets the failures without a known peer.

@@ -19,8 +19,8 @@ const DEATH_SHOWS: Duration = Duration::from_millis(200);
 const HOPELESS: Duration = Duration::from_secs(2);
 
 impl<N: Netmod> Context<N> {
-    /// A failure of a tracked operation towards `peer` that nobody waited
-    /// for, taken out.
+    /// The first failure of tracked operations towards `peer` that nobody waited
+    /// for; all are taken out.
     pub(crate) fn take_failure_of(&self, peer: u32) -> Option<DeviceError> {
         let error = self.failures.take_of(peer)?;
         Some(self.attribute_failure(peer, error))

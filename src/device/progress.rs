@@ -28,7 +28,7 @@ impl<N: Netmod> Context<N> {
         let Some(guard) = self.progress_lock.try_enter() else {
             return self.progress_lock.refused();
         };
-        let served = self.inbox_served();
+        let served = self.inbox_served() || self.providers_are_quiet();
         let result = if served && !self.has_queued() && !self.dispatch.has_pending() {
             Ok(())
         } else {
@@ -85,8 +85,19 @@ impl<N: Netmod> Context<N> {
         self.pace.skips_providers(came)
     }
 
-    fn poll_providers(&self) -> Result<(), DeviceError> {
+    /// Begins a poll of the providers. Returns true if that was all of it: nothing is there.
+    #[inline]
+    fn providers_are_quiet(&self) -> bool {
         self.pace.begin_poll();
+        let quiet = self.endpoints.are_quiet();
+        if quiet && self.node_inbox.get().is_some() {
+            self.pace.end_poll(self.pace.events());
+        }
+        quiet
+    }
+
+    /// Goes on with a poll of the providers.
+    fn poll_providers(&self) -> Result<(), DeviceError> {
         let events = self.pace.events();
         let arrived = |head: &[u8; HEAD], body: &[u8]| self.arrived(head, body);
         for transport in [Transport::Local, Transport::Network] {

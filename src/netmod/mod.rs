@@ -585,6 +585,12 @@ pub trait Netmod: Send + Sync + Sized + 'static {
         false
     }
 
+    /// Returns true if [`Netmod::poll`] would find nothing, where that is told sooner than
+    /// polled; stands for the poll then.
+    fn is_quiet(&self, _endpoint: &Self::Endpoint) -> bool {
+        false
+    }
+
     /// Makes progress and hands out completions and the packets that arrived,
     /// head and body. Errors without a token come back as `Err`. `arrived` may
     /// send and issue; it must not poll. Returns true where it is known that operations

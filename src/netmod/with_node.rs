@@ -377,6 +377,11 @@ impl<N: Library> Netmod for WithNode<N> {
     }
 
     #[inline]
+    fn is_quiet(&self, endpoint: &Self::Endpoint) -> bool {
+        either!(self, endpoint, netmod => netmod.is_quiet(endpoint), else false)
+    }
+
+    #[inline]
     fn poll(
         &self,
         endpoint: &Self::Endpoint,

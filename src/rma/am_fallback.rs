@@ -145,12 +145,35 @@ impl OutstandingRequests {
         }
     }
 
-    /// Removes and returns a failure at one of `peers`, at any peer when that
-    /// is empty.
+    /// Keeps a failure for the flush.
+    fn refuse(&self, peer: u32, status: Status) {
+        let mut refused = self.refused.borrow_mut();
+        // The first few are enough to report.
+        if refused.len() < 64 {
+            refused.push((peer, status));
+        }
+    }
+
+    /// Removes the failures at `peers`, at any peer when that is empty: the first of them.
     pub(super) fn take_refused(&self, peers: &[u32]) -> Option<(u32, Status)> {
         let mut refused = self.refused.borrow_mut();
-        let at = refused.iter().position(|(w, _)| peers.is_empty() || peers.contains(w))?;
-        Some(refused.swap_remove(at))
+        let mut first = None;
+        refused.retain(|&(peer, status)| {
+            let covered = peers.is_empty() || peers.contains(&peer);
+            if covered {
+                first.get_or_insert((peer, status));
+            }
+            !covered
+        });
+        first
+    }
+
+    /// Nobody waits for an answer any more: a failure that came is the flush's.
+    pub(super) fn leave(&self, peer: u32, answer: &Answer) {
+        match answer.get() {
+            None | Some((Status::Done, _)) => {}
+            Some((status, _)) => self.refuse(peer, status),
+        }
     }
 }
 
@@ -187,16 +210,11 @@ struct Slot {
 impl Slot {
     fn end(self, status: Status, number: u64) {
         self.outstanding.end(self.peer);
-        match self.answer {
+        // (One that is here alone is waited for no more.)
+        match self.answer.filter(|answer| Rc::strong_count(answer) > 1) {
             Some(answer) => answer.0.set(Some((status, number))),
             None if status == Status::Done => {}
-            None => {
-                let mut refused = self.outstanding.refused.borrow_mut();
-                // The first few are enough to report.
-                if refused.len() < 64 {
-                    refused.push((self.peer, status));
-                }
-            }
+            None => self.outstanding.refuse(self.peer, status),
         }
     }
 }

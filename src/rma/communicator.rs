@@ -19,7 +19,8 @@ use crate::rankmap::group::Group;
 use crate::rankmap::{Detector, Process, RankMap};
 use crate::track::{Constructor, Kind, NO_PEER};
 use recorded::Record;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use words::Words;
@@ -41,7 +42,7 @@ pub struct Communicator<N: Netmod> {
     rank: u32,
     /// Collective calls so far.
     calls: Cell<u32>,
-    cold: Option<Rc<ColdState>>,
+    cold: OnceCell<Rc<ColdState>>,
 }
 
 /// What few communicators have, out of line. Those without are [`Strategy::Auto`].
@@ -52,15 +53,30 @@ struct ColdState {
     allgather: Option<Rc<dyn Allgather>>,
     /// Where its calls are recorded.
     record: Option<Record>,
+    /// How often a communicator was made of a group of this one alone, by a hash of both.
+    groups: RefCell<BTreeMap<u64, u32>>,
 }
 
 impl ColdState {
     fn new(
         strategy: Option<Strategy>,
         allgather: Option<Rc<dyn Allgather>>,
-    ) -> Option<Rc<ColdState>> {
+    ) -> OnceCell<Rc<ColdState>> {
         let any = strategy != Some(Strategy::Auto) || allgather.is_some();
-        any.then(|| Rc::new(ColdState { strategy, allgather, record: None }))
+        let state = || Rc::new(ColdState { strategy, allgather, ..ColdState::default() });
+        any.then(state).map_or_else(OnceCell::new, OnceCell::from)
+    }
+
+    /// Returns true if children may have it, too.
+    fn is_heritable(&self) -> bool {
+        self.allgather.is_none() && self.record.is_none() && self.groups.borrow().is_empty()
+    }
+}
+
+impl Default for ColdState {
+    fn default() -> ColdState {
+        let (strategy, groups) = (Some(Strategy::Auto), RefCell::default());
+        ColdState { strategy, allgather: None, record: None, groups }
     }
 }
 
@@ -204,11 +220,11 @@ impl<N: Netmod> Communicator<N> {
 
     /// How irregular maps made of this one are held; `None` for tables.
     pub fn map_strategy(&self) -> Option<Strategy> {
-        self.cold.as_ref().map_or(Some(Strategy::Auto), |cold| cold.strategy)
+        self.cold.get().map_or(Some(Strategy::Auto), |cold| cold.strategy)
     }
 
     fn shared_allgather(&self) -> Option<Rc<dyn Allgather>> {
-        self.cold.as_ref().and_then(|cold| cold.allgather.clone())
+        self.cold.get().and_then(|cold| cold.allgather.clone())
     }
 
     /// [`dup`](Self::dup) with its map, and those of its children, held as
@@ -291,12 +307,9 @@ impl<N: Netmod> Communicator<N> {
     }
 
     /// A communicator of the members of a group, in its order; `None` for
-    /// processes that are not among them. Collective over this communicator with
-    /// the same group, or with groups that have no member in common, and sends
-    /// no message.
-    ///
-    /// Members that left different collectives, since one of them died, do not
-    /// agree on the new one's id: they make it with [`with_id`](Self::with_id).
+    /// processes that are not among them. Collective over the group, whose members name
+    /// it alike; others need not call it. Sends no message, and takes a time by the
+    /// members.
     ///
     /// # Errors
     /// [`ErrorKind::Arguments`] for a group with a process that is not here.
@@ -306,8 +319,6 @@ impl<N: Netmod> Communicator<N> {
     }
 
     fn of_group(&self, group: &Group) -> Result<Option<Communicator<N>>, Error> {
-        let first = group.get(0).unwrap_or_default();
-        let id = mix(&[self.id, self.call(), 11, first.pg.into(), first.lpid.into()]);
         let outside = group.difference(&self.group());
         let outside = outside.map_err(|e| ErrorKind::Arguments(e.to_string()))?;
         if let Some(process) = outside.get(0) {
@@ -316,8 +327,21 @@ impl<N: Netmod> Communicator<N> {
         }
         let Some(me) = self.map().get(self.rank) else { return Ok(None) };
         let map = group.map();
-        let rank = map.find(me);
-        Ok(rank.map(|rank| self.child(map.clone(), rank, id)))
+        let Some(rank) = map.find(me) else { return Ok(None) };
+        let child = self.child(map.clone(), rank, self.id_of_group(map));
+        Ok(Some(child))
+    }
+
+    /// The number of a communicator that a group's members alone make: of the group, and
+    /// of how often they did so before, which they all know.
+    fn id_of_group(&self, group: &RankMap) -> u64 {
+        let word = |process: Process| u64::from(process.pg) << 32 | u64::from(process.lpid);
+        let members = group.iter().fold(self.id, |hash, process| mix(&[hash, word(process)]));
+        let cold = self.cold.get_or_init(Rc::default);
+        let mut groups = cold.groups.borrow_mut();
+        let times = groups.entry(members).or_default();
+        *times = times.wrapping_add(1);
+        mix(&[members, (*times).into(), 11])
     }
 
     /// The sub-grid of a Cartesian layout this process is in: `dims` are the
@@ -450,11 +474,9 @@ impl<N: Netmod> Communicator<N> {
 
     fn child(&self, map: RankMap, rank: u32, id: u64) -> Communicator<N> {
         let context = Rc::clone(&self.context);
-        let cold = match self.cold.as_ref() {
-            Some(cold) if cold.allgather.is_some() || cold.record.is_some() => {
-                ColdState::new(cold.strategy, None)
-            }
-            same => same.cloned(),
+        let cold = match self.cold.get() {
+            Some(cold) if !cold.is_heritable() => ColdState::new(cold.strategy, None),
+            _ => self.cold.clone(),
         };
         Communicator { context, map, id, rank, calls: Cell::new(0), cold }
     }

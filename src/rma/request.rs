@@ -98,8 +98,11 @@ impl<N: Netmod> Drop for Pending<'_, N> {
         // The flush counts operations without a waiter; answers are still
         // written to their memory, which is the operation's until then.
         for operation in &self.in_flight {
-            if let InFlight::Token(token, _) = operation {
-                self.access.context().forget(*token);
+            match operation {
+                InFlight::Token(token, _) => self.access.context().forget(*token),
+                InFlight::Answer(answer, peer) => {
+                    self.access.cold.outstanding.leave(*peer, answer);
+                }
             }
         }
     }

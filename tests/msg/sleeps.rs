@@ -114,9 +114,10 @@ pub fn vcis<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 }
 
 /// Contexts that are closed and opened again speak to those opened again, and what was sent
-/// on one that is closed at once arrives.
+/// on one that is closed at once arrives; more often than the first context has places
+/// for senders.
 pub fn reopened<N: Opens>(boot: Arc<dyn Boot>) -> Result {
-    const ROUNDS: u32 = 6;
+    const ROUNDS: u32 = 50;
     let context = N::open_with(boot, &Options::default().threads(true))?;
     let world = Communicator::world(&context);
     let (me, n) = (world.rank(), world.size());

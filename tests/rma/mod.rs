@@ -89,6 +89,22 @@ pub fn communicators<N: Netmod>(world: &Communicator<N>) -> Result<Vec<Communica
     if n > 1 {
         refused!(turned.create_group(&world.group()), ErrorKind::Arguments(_));
     }
+    // The first two alone, some of them more often, and all again.
+    let pair = world.group().incl(&[0, 1 % n][..2.min(n as usize)]).map_err(text)?;
+    let mut apart = Vec::new();
+    for group in [&pair, &mine, &pair] {
+        if world.map().get(me).is_some_and(|process| group.rank_of(process).is_some()) {
+            apart.extend(world.create_group(group).map_err(text)?);
+        }
+    }
+    for comm in apart.iter().chain([&world.dup()]) {
+        let ids = comm.allgather(&comm.id().to_ne_bytes()).map_err(text)?;
+        ensure!(ids.iter().all(|id| id[..] == comm.id().to_ne_bytes()), "ids of {comm:?}: {ids:?}");
+    }
+    ensure!(
+        apart.first().map(|c| c.id()) != apart.last().map(|c| c.id()) || me > 1,
+        "one id twice"
+    );
     all.extend([half, odd, back, pairs, swapped.map_err(text)?].into_iter().flatten());
     all.push(turned);
     Ok(all)

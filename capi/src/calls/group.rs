@@ -57,9 +57,8 @@ pub unsafe extern "C" fn rankway_comm_group(
 }
 
 /// A communicator of a group's ranks; a null handle for processes that are not
-/// among them. Collective over the group, whose members name it alike and have
-/// made as many communicators of `comm` before; sends no message
-/// (MPI_Comm_create_group).
+/// among them. Collective over the group, whose members name it alike; others need not
+/// call it. Sends no message (MPI_Comm_create_group).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_comm_create_group(
     comm: rankway_comm_t,

@@ -227,6 +227,10 @@ static void pairs(struct job *job)
     if (right != job->rank) {
         OK(rankway_custom(8, mine, 8, before, 8, right, 0, 8, win, &request));
         REFUSED(RANKWAY_ERR_PEER, "its operator refused", rankway_wait(&request, NULL));
+        /* Without a request the flush tells, once. */
+        OK(rankway_custom(8, mine, 8, before, 8, right, 0, 8, win, NULL));
+        REFUSED(RANKWAY_ERR_PEER, "its operator refused", rankway_win_flush(right, win));
+        OK(rankway_win_flush(right, win));
     }
     REFUSED(RANKWAY_ERR_RANGE, "displacements",
             rankway_custom(MAXLOC, mine, sizeof mine, NULL, 0, right, 8, sizeof mine, win, NULL));

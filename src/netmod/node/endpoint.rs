@@ -1,10 +1,11 @@
 //! An endpoint: rings that peers of the node send to, and the peers that it sends to.
 
 use super::Node;
+use super::address::Address;
 use super::bulk::Receive;
 use super::elements::{self, ELEMENTS};
 use super::offer::{self, OFFER, Origin};
-use super::peer::{self, Address, GET, PACKET, PUT, Peer, Rings};
+use super::peer::{self, GET, PACKET, PUT, Peer, Rings};
 use super::table::Table;
 use crate::netmod::compute::Work;
 use crate::netmod::{Completion, HEAD, NetError};
@@ -70,6 +71,8 @@ impl std::fmt::Debug for Endpoint {
 impl Drop for Endpoint {
     fn drop(&mut self) {
         self.sleeper.leave(self.rings.bell());
+        self.rings.leave();
+        self.owner.kept.keep(std::mem::take(self.peers.get_mut()));
     }
 }
 
@@ -108,8 +111,7 @@ impl Endpoint {
     }
 
     /// Adds a peer; the address that operations take.
-    pub(super) fn add(&self, peer: Peer) -> u64 {
-        let peer = Box::new(peer);
+    pub(super) fn add(&self, peer: Box<Peer>) -> u64 {
         let address = (&raw const *peer).expose_provenance() as u64;
         self.peers.borrow_mut().push(peer);
         address
@@ -154,7 +156,15 @@ impl Endpoint {
         self.sleeper.arm(self.rings.bell(), || !self.is_quiet()).is_some()
     }
 
+    /// A poll, if there is nothing for it.
+    #[inline]
+    pub(super) fn stays_quiet(&self) -> bool {
+        self.count_poll();
+        !self.sleeper.is_armed() && self.is_quiet()
+    }
+
     /// Returns true if nothing is there that a poll would take.
+    #[inline]
     fn is_quiet(&self) -> bool {
         // (What another carries out, or died over, is not for this one.)
         let has_puts = |i: &Incoming| i.puts.has_some() && !i.puts.is_taken();

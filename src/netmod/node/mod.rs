@@ -20,9 +20,11 @@
 //! in another pid or user namespace, or where Yama forbids it (`ptrace_scope` of 2 or 3;
 //! of 1 a process says that its peers may).
 
+mod address;
 mod bulk;
 mod elements;
 mod endpoint;
+mod kept;
 mod long;
 mod offer;
 mod peer;
@@ -38,7 +40,9 @@ use crate::shm::attach::Direction;
 use crate::shm::element_lock::{ElementLock, Holder};
 use crate::shm::ring::LONGEST;
 use crate::shm::segment::{Place, Shared};
-use peer::{Address, Peer};
+use address::Address;
+use kept::Kept;
+use peer::Peer;
 use std::ffi::c_void;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -93,6 +97,7 @@ pub struct Node {
     file: Shared,
     /// Held to read while regions are written to, to write while they change.
     regions: RwLock<()>,
+    kept: Kept,
 }
 
 impl Node {
@@ -125,6 +130,7 @@ impl Node {
             me,
             file,
             regions: RwLock::default(),
+            kept: Kept::default(),
         })
     }
 
@@ -287,11 +293,14 @@ impl Netmod for Node {
         let wrong = |reason: String| NetError::Address { provider: NAME.into(), reason };
         let address =
             Address::decode(raw).ok_or_else(|| wrong(format!("{} bytes are none", raw.len())))?;
+        if let Some(peer) = self.kept.take(&address) {
+            return Ok(endpoint.add(peer));
+        }
         let peer = Peer::open(&address, self.me).map_err(|why| {
             let remedy = "libfabric's shm goes without it (RANKWAY_PROVIDER=shm)";
             wrong(crate::ulimit::explained(format!("{why}; {remedy}")))
         })?;
-        Ok(endpoint.add(peer))
+        Ok(endpoint.add(Box::new(peer)))
     }
 
     unsafe fn register(
@@ -427,6 +436,11 @@ impl Netmod for Node {
 
     fn arm(&self, endpoint: &Endpoint) -> bool {
         endpoint.arm()
+    }
+
+    #[inline]
+    fn is_quiet(&self, endpoint: &Endpoint) -> bool {
+        endpoint.stays_quiet()
     }
 
     fn poll(

@@ -1,5 +1,6 @@
 //! A process of the node, as an endpoint here reaches it.
 
+use super::address::Address;
 use super::bulk::Posted;
 use super::elements::{self, Carried, ELEMENTS};
 use super::offer::{self, OFFER, Offer};
@@ -31,6 +32,8 @@ pub(super) struct Head {
     nonce: u64,
     /// Places that somebody sends from, or will at once.
     claimed: AtomicU32,
+    /// Not 0 where nobody reads them any more.
+    left: AtomicU32,
     /// Goes on where the owner polls, and where it has carried out what it found; wraps.
     polls: Line,
     /// Rung behind packets and bulk messages.
@@ -88,6 +91,16 @@ impl Rings {
         unsafe { &(*self.head()).polls.0 }
     }
 
+    fn left(&self) -> &AtomicU32 {
+        // SAFETY: as above.
+        unsafe { &(*self.head()).left }
+    }
+
+    /// Their endpoint goes.
+    pub(super) fn leave(&self) {
+        self.left().store(1, Ordering::Relaxed);
+    }
+
     pub(super) fn bell(&self) -> &Bell {
         // SAFETY: as above.
         unsafe { &(*self.head()).bell }
@@ -106,40 +119,6 @@ impl Rings {
 
     pub(super) fn packets(&self, place: u32) -> *mut u8 {
         self.puts(place).wrapping_add(ring::BYTES)
-    }
-}
-
-/// What an endpoint publishes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Address {
-    pub(super) table: Place,
-    pub(super) rings: Place,
-    /// Places of the rings.
-    pub(super) places: u32,
-    /// Where the rings are mapped in their own process.
-    pub(super) start: u64,
-}
-
-impl Address {
-    const LEN: usize = 2 * Place::LEN + 12;
-
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let Address { table, rings, places, start } = self;
-        let (places, start) = (places.to_le_bytes(), start.to_le_bytes());
-        [&table.encode()[..], &rings.encode(), &places, &start].concat()
-    }
-
-    pub(super) fn decode(raw: &[u8]) -> Option<Address> {
-        let raw: &[u8; Address::LEN] = raw.try_into().ok()?;
-        let (table, rest) = raw.split_first_chunk::<{ Place::LEN }>()?;
-        let (rings, rest) = rest.split_first_chunk::<{ Place::LEN }>()?;
-        let (places, start) = rest.split_first_chunk::<4>()?;
-        Some(Address {
-            table: Place::decode(table),
-            rings: Place::decode(rings),
-            places: u32::from_le_bytes(*places),
-            start: u64::from_le_bytes(start.try_into().ok()?),
-        })
     }
 }
 
@@ -174,6 +153,8 @@ pub(super) struct Peer {
     /// This process, as it takes locks of the peer's.
     me: Holder,
     pid: u32,
+    /// Where its rings are.
+    place: Place,
     /// It is this process, which does not poll as long as it waits for itself.
     own: bool,
     pidfd: OwnedFd,
@@ -258,6 +239,7 @@ impl Peer {
         Ok(Peer {
             me,
             pid,
+            place: address.rings,
             own: pid == sender,
             pidfd,
             seen: Cell::new(Instant::now()),
@@ -277,6 +259,24 @@ impl Peer {
             absent: Cell::new(pid == sender),
             rings,
         })
+    }
+
+    /// Returns true if it sends to these rings.
+    pub(super) fn is_at(&self, address: &Address) -> bool {
+        self.place == address.rings
+    }
+
+    /// Returns true if nobody will read its rings any more.
+    pub(super) fn is_gone(&self) -> bool {
+        let left = self.rings.left().load(Ordering::Relaxed) != 0;
+        left || self.carrier.is_shut() || process::has_exited(&self.pidfd)
+    }
+
+    /// Nobody asks for what is under way any more, nor how it ends.
+    pub(super) fn forget_operations(&self) {
+        self.awaited.borrow_mut().clear();
+        self.puts.hold(None);
+        self.refused.set(self.carrier.refused());
     }
 
     /// A put of at most [`ring::LONGEST`] bytes, carried out by the peer, or here at a

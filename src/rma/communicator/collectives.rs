@@ -56,7 +56,7 @@ pub trait Allgather {
 
 impl<N: Netmod> Communicator<N> {
     fn own_allgather(&self) -> Option<&dyn Allgather> {
-        self.cold.as_ref().and_then(|cold| cold.allgather.as_deref())
+        self.cold.get().and_then(|cold| cold.allgather.as_deref())
     }
 
     /// The tag of a collective of this kind, which is none where it is refused.

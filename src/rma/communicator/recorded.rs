@@ -6,6 +6,7 @@ use crate::netmod::Netmod;
 use crate::rankmap::RankMap;
 use crate::rma::{Error, ErrorKind};
 use crate::track::{Constructor, Kind};
+use std::cell::OnceCell;
 use std::panic::Location;
 use std::rc::Rc;
 
@@ -43,12 +44,17 @@ impl<N: Netmod> Communicator<N> {
     pub(in crate::rma) fn recorded_as(self, recorded: Recorded, end: End) -> Communicator<N> {
         let (strategy, allgather) = (self.map_strategy(), self.shared_allgather());
         let record = Some(Record { map: self.map, recorded, end });
-        let cold = Some(Rc::new(ColdState { strategy, allgather, record }));
+        let cold = OnceCell::from(Rc::new(ColdState {
+            strategy,
+            allgather,
+            record,
+            ..ColdState::default()
+        }));
         Communicator { map: RankMap::direct(0), cold, ..self }
     }
 
     pub(super) fn record(&self) -> Option<&Record> {
-        self.cold.as_ref().and_then(|cold| cold.record.as_ref())
+        self.cold.get().and_then(|cold| cold.record.as_ref())
     }
 
     /// Where its calls are recorded, if they are.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{ensure, refused};
+use rankway::netmod::Type;
 use rankway::rma::{Assert, ErrorKind, Flavor, Lock};
 
 pub fn attached<N: Opens>(boot: Arc<dyn Boot>) -> Result {
@@ -58,6 +59,40 @@ pub fn attached<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         if rank != me {
             // What nobody waits for singly comes out of the flush.
             w.put(&[1; 8], rank, place(rank, 1) + 256).map_err(text)?;
+            refused!(w.flush(rank), ErrorKind::Refused { .. });
+            w.flush(rank).map_err(text)?;
+            let mut old = [7_u64; 3];
+            let (results, wrong) = (old.as_mut_ptr().cast(), place(rank, 1) + 256);
+            let fetch = |asked: bool| -> Result {
+                // SAFETY: they outlive the flush.
+                unsafe {
+                    let null = std::ptr::null();
+                    if asked {
+                        let request =
+                            w.rget_accumulate(null, results, 3, Type::U64, Op::NoOp, rank, wrong);
+                        request.map(drop).map_err(text)
+                    } else {
+                        w.get_accumulate_raw(null, results, 3, Type::U64, Op::NoOp, rank, wrong)
+                            .map_err(text)
+                    }
+                }
+            };
+            for asked in [false, true] {
+                fetch(asked)?;
+                refused!(w.flush(rank), ErrorKind::Refused { .. });
+                fetch(asked)?;
+                // (The answer has come before it is asked for, or not.)
+                context.progress().map_err(text)?;
+                refused!(w.flush_all(), ErrorKind::Refused { .. });
+                w.flush(rank).map_err(text)?;
+            }
+            ensure!(old == [7; 3], "{old:?}");
+            // One flush tells of all, however many.
+            for _ in 0..3 {
+                w.put(&vec![1; 40_000], rank, wrong).map_err(text)?;
+                w.accumulate(&[1.5_f64; 9000], Op::Sum, rank, wrong).map_err(text)?;
+                w.put(&[1; 8], rank, wrong).map_err(text)?;
+            }
             refused!(w.flush(rank), ErrorKind::Refused { .. });
             w.flush(rank).map_err(text)?;
         }

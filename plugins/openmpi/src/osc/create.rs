@@ -289,13 +289,23 @@ pub(super) unsafe extern "C" fn free<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_
         // SAFETY: made by `make_on`; nobody uses it from here on.
         let boxed = unsafe { Box::from_raw(std::ptr::from_ref(module).cast_mut()) };
         state.enter_waiting(|_| drop(boxed));
+        let result = if barrier == ffi::SUCCESS { answer(entered) } else { barrier };
         // SAFETY: the window's own; made by `make`.
         unsafe {
-            (*win).w_osc_module = std::ptr::null_mut();
+            // (Open MPI keeps a window whose end is an error, and may be told to free it.)
+            (*win).w_osc_module = match result {
+                ffi::SUCCESS => std::ptr::null_mut(),
+                _ => std::ptr::from_ref(&super::table::FREED).cast_mut(),
+            };
             ffi::ompi_comm_free(&mut comm);
         }
-        if barrier == ffi::SUCCESS { answer(entered) } else { barrier }
+        result
     })
+}
+
+/// The second [`free`] of a window, whose first was an error.
+pub(super) unsafe extern "C" fn free_gone(_: *mut ffi::ompi_win_t) -> c_int {
+    ffi::SUCCESS
 }
 
 pub(super) unsafe extern "C" fn shared_query<N: Netmod>(
