@@ -58,7 +58,9 @@ impl<N: Netmod> Context<N> {
     pub(crate) fn attribute_failure(&self, rank: u32, error: NetError) -> DeviceError {
         // Injected puts that failed at the same time failed for this.
         self.failures.forget_nobodys();
-        if self.device().is_dead(rank) {
+        let dead = || self.device().is_dead(rank).then_some(rank);
+        let shows = if error.tells_end() { self.await_death(dead) } else { dead() };
+        if shows.is_some() {
             self.mark_failed(rank);
             DeviceError::PeerDied { rank }
         } else {

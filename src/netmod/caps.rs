@@ -167,4 +167,15 @@ impl Calls {
         send_bulk: "send_bulk",
         recv_bulk: "recv_bulk",
     };
+
+    fn all(&self) -> [&'static str; 8] {
+        let Calls { inject, write, read, atomic, flush, send, send_bulk, recv_bulk } = *self;
+        [inject, write, read, atomic, flush, send, send_bulk, recv_bulk]
+    }
+
+    /// What the trait calls what is a `call` here.
+    pub(super) fn generic(&self, call: &'static str) -> &'static str {
+        let at = self.all().iter().position(|&own| own == call);
+        at.map_or(call, |at| Calls::GENERIC.all()[at])
+    }
 }

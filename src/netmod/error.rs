@@ -158,3 +158,14 @@ impl fmt::Display for NetError {
 }
 
 impl Error for NetError {}
+
+impl NetError {
+    /// Returns true if it says that there is no such process (of the node), or UCX's that
+    /// the connection broke: the peer's death shows soon.
+    pub(crate) fn tells_end(&self) -> bool {
+        let (NetError::Call { code, .. } | NetError::Operation { code, .. }) = self else {
+            return false;
+        };
+        code.abs() == i64::from(libc::ESRCH)
+    }
+}

@@ -396,7 +396,10 @@ impl<N: Library> Netmod for WithNode<N> {
     }
 
     fn explain(&self, call: &'static str, code: isize) -> NetError {
-        either!(self, netmod => Netmod::explain(&**netmod, call, code))
+        match self {
+            WithNode::Library(netmod) => netmod.explain(call, code),
+            WithNode::Node(netmod) => netmod.explain(N::CALLS.generic(call), code),
+        }
     }
 }
 
