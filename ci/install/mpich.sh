@@ -129,7 +129,12 @@ if [ "$(cat "$prefix/.rankway" 2>/dev/null)" != "$state" ] || [ ! -e "$prefix/bi
   make install "${linked[@]}" >"$build/install.log" 2>&1 ||
     { tail -n 5 "$build/install.log" >&2; die "the installation failed"; }
   # Hydra of the distribution starts them as its own.
-  if launcher=$(command -v mpiexec.hydra); then ln -sf "$launcher" "$prefix/bin/mpiexec"; fi
+  # (It looks for its proxy beside the name that it is called by, so a link will not do.)
+  rm -f "$prefix/bin/mpiexec"
+  if launcher=$(command -v mpiexec.hydra); then
+    printf '#!/bin/sh\nexec "%s" "$@"\n' "$launcher" >"$prefix/bin/mpiexec"
+    chmod +x "$prefix/bin/mpiexec"
+  fi
   echo "$state" >"$prefix/.rankway"
   say "built and installed in $((SECONDS - start)) s"
 fi

@@ -131,4 +131,60 @@ int __wrap_MPII_Comm_is_node_consecutive(MPIR_Comm * comm)
     return MPIR_Comm_is_parent_comm(comm) && rkw_nodes_consecutive(RKW_COMM(comm).nodes);
 }
 
+/* What MPICH's engine of datatypes has wrong. */
+
+int __real_MPIR_Typerep_create_struct(MPI_Aint count, const MPI_Aint * blocks,
+                                      const MPI_Aint * displacements, const MPI_Datatype * types,
+                                      MPIR_Datatype * made);
+int __wrap_MPIR_Typerep_create_struct(MPI_Aint count, const MPI_Aint * blocks,
+                                      const MPI_Aint * displacements, const MPI_Datatype * types,
+                                      MPIR_Datatype * made) RKW_HIDDEN;
+
+/* Contiguous is what has each block's bytes, which are, behind those before: MPICH compares
+ * bounds, which may be other ones, and lengths, of which an overlap makes up for a gap. */
+int __wrap_MPIR_Typerep_create_struct(MPI_Aint count, const MPI_Aint * blocks,
+                                      const MPI_Aint * displacements, const MPI_Datatype * types,
+                                      MPIR_Datatype * made)
+{
+    int mpi_errno =
+        __real_MPIR_Typerep_create_struct(count, blocks, displacements, types, made);
+    MPI_Aint end = made->true_lb;
+    for (MPI_Aint i = 0; mpi_errno == MPI_SUCCESS && made->is_contig && i < count; i++) {
+        MPI_Aint size, start = displacements[i];
+        MPIR_Datatype_get_size_macro(types[i], size);
+        if (size == 0 || blocks[i] == 0)
+            continue;
+        if (!HANDLE_IS_BUILTIN(types[i])) {
+            MPIR_Datatype *part;
+            MPIR_Datatype_get_ptr(types[i], part);
+            start += part->true_lb;
+        }
+        made->is_contig = start == end;
+        end = start + size * blocks[i];
+    }
+    return mpi_errno;
+}
+
+int __real_MPIR_Dataloop_create_indexed(MPI_Aint count, const MPI_Aint * blocks,
+                                        const MPI_Aint * displacements, int in_bytes,
+                                        MPI_Datatype type, void **loop);
+int __wrap_MPIR_Dataloop_create_indexed(MPI_Aint count, const MPI_Aint * blocks,
+                                        const MPI_Aint * displacements, int in_bytes,
+                                        MPI_Datatype type, void **loop) RKW_HIDDEN;
+
+/* Elements without an extent are all at the same place, where it fails to count blocks. */
+int __wrap_MPIR_Dataloop_create_indexed(MPI_Aint count, const MPI_Aint * blocks,
+                                        const MPI_Aint * displacements, int in_bytes,
+                                        MPI_Datatype type, void **loop)
+{
+    MPI_Aint extent, elements = 0;
+    MPIR_Datatype_get_extent_macro(type, extent);
+    if (extent != 0 || in_bytes)
+        return __real_MPIR_Dataloop_create_indexed(count, blocks, displacements, in_bytes, type,
+                                                   loop);
+    for (MPI_Aint i = 0; i < count; i++)
+        elements += blocks[i];
+    return MPIR_Dataloop_create_contiguous(elements, type, loop);
+}
+
 #endif

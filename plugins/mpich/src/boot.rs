@@ -6,6 +6,7 @@
 use crate::host;
 use crate::log::{abort, text};
 use crate::nodes;
+use rankway::boot::alone::Alone;
 use rankway::boot::{ADDRESSES_KEY, Boot, BootError, OtherJobs, kvs, sweep_process, sweep_stale};
 use std::collections::HashSet;
 use std::ffi::{CStr, c_int};
@@ -24,10 +25,12 @@ pub(crate) struct Pmi {
     value: usize,
     published: Mutex<HashSet<String>>,
     pub(crate) other_jobs: OtherJobs,
+    /// A job of this process, which may have no launcher.
+    alone: Option<Alone>,
 }
 
 impl Pmi {
-    pub(crate) fn new(rank: u32, size: u32, space: &str) -> Pmi {
+    pub(crate) fn new(rank: u32, size: u32, space: &str) -> Result<Pmi, BootError> {
         let (mut key, mut value) = (0, 0);
         // SAFETY: two live places.
         unsafe { host::rkw_host_limits(&mut key, &mut value) };
@@ -35,16 +38,18 @@ impl Pmi {
         sweep_stale();
         // (Process managers read lines of 1024 bytes, names and all.)
         let piece = (value.max(32) as usize - 24).min(600);
-        let job = kvs::job_of(space);
-        Pmi {
+        let alone = (size == 1).then(Alone::new).transpose()?;
+        let job = alone.as_ref().map_or_else(|| kvs::job_of(space), Boot::job);
+        Ok(Pmi {
             rank,
             size,
             job,
+            alone,
             other_jobs: OtherJobs::new(job, size, rank),
             limits: kvs::Limits { key: key.max(16) as usize, piece },
             value: value.max(32) as usize + 1,
             published: Mutex::default(),
-        }
+        })
     }
 
     /// Makes this the process's, or none.
@@ -102,6 +107,9 @@ impl Boot for Pmi {
         if key == ADDRESSES_KEY {
             return self.other_jobs.publish(value);
         }
+        if let Some(alone) = &self.alone {
+            return alone.put(key, value);
+        }
         let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
         if !published.insert(key.to_owned()) {
             return Err(BootError::Twice { key: key.into() });
@@ -115,6 +123,9 @@ impl Boot for Pmi {
 
     fn fence(&self, idle: &mut dyn FnMut()) -> Result<(), BootError> {
         idle();
+        if self.alone.is_some() {
+            return Ok(());
+        }
         // SAFETY: no arguments.
         check("barrier", unsafe { host::rkw_host_barrier() })
     }
@@ -123,6 +134,9 @@ impl Boot for Pmi {
         if rank >= self.size {
             let value = self.other_jobs.get(rank, key);
             return value.ok_or_else(|| BootError::NotPublished { rank, key: key.into() });
+        }
+        if let Some(alone) = &self.alone {
+            return alone.get(rank, key);
         }
         let from = self.check(rank)?;
         let ask = |name: &str| {

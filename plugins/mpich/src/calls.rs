@@ -14,6 +14,7 @@ use rankway::netmod::Netmod;
 use rankway::rma::Communicator;
 use rankway_plugin::Chosen;
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fmt::Display;
 use std::sync::Arc;
 
 /// The netmod's functions, and what they are called with: `struct rkw_netmod`.
@@ -105,10 +106,12 @@ pub(crate) unsafe extern "C" fn rkw_open(
     guarded(|| {
         // SAFETY: [MPI].
         let space = unsafe { CStr::from_ptr(space) }.to_string_lossy();
-        let boot = Arc::new(Pmi::new(rank as u32, size as u32, &space));
+        let refused = |why: &dyn Display| -> ! { abort(1, &format!("rank {rank}: {why}")) };
+        let boot = Pmi::new(rank as u32, size as u32, &space);
+        let boot = Arc::new(boot.unwrap_or_else(|why| refused(&why)));
         Pmi::set_current(Some(Arc::clone(&boot)));
         let opened = rankway_plugin::open(None, boot, &Options::default());
-        let opened = opened.unwrap_or_else(|why| abort(1, &format!("rank {rank}: {why}")));
+        let opened = opened.unwrap_or_else(|why| refused(&why));
         let table = match_netmod!(opened, Chosen(state) => table(State::new(state)));
         // SAFETY: [MPI].
         unsafe { to.write(table) };

@@ -79,6 +79,51 @@ static void mixed(int blocks, int mode)
     MPI_Type_free(&line);
 }
 
+/* What a type of ints names, around the middle of some memory: a message and MPI_Pack take these,
+ * in their order. */
+enum { SPAN = 64, MIDDLE = SPAN / 2 };
+
+static void names(MPI_Datatype type, int count, const int *at, const char *what, int mode)
+{
+    int out[SPAN], in[SPAN], packed[SPAN], bytes = 0, size;
+    for (int i = 0; i < SPAN; i++)
+        out[i] = 1000 * rank + i;
+    memset(in, 0xff, sizeof in);
+    MPI_Type_commit(&type);
+    MPI_Type_size(type, &size);
+    CHECK(size == 4 * count, "%s: %d bytes of %d ints", what, size, count);
+    MPI_Pack(out + MIDDLE, 1, type, packed, sizeof packed, &bytes, MPI_COMM_WORLD);
+    CHECK(bytes == size, "%s: %d packed", what, bytes);
+    for (int i = 0; i < count; i++)
+        CHECK(packed[i] == out[MIDDLE + at[i]], "%s: [%d] is %d", what, i, packed[i]);
+    exchange(mode, out + MIDDLE, 1, type, in, count, MPI_INT, MPI_STATUS_IGNORE);
+    for (int i = 0; i < count; i++)
+        CHECK(in[i] == 1000 * (rank ^ 1) + MIDDLE + at[i], "%s, mode %d: [%d] is %d", what, mode, i, in[i]);
+    MPI_Type_free(&type);
+}
+
+/* As long as their extent, with gaps; without an extent. */
+static void deceptive(int mode)
+{
+    MPI_Datatype moved, still, made;
+    MPI_Type_create_resized(MPI_INT, 4, 4, &moved);
+    MPI_Type_create_resized(MPI_INT, 0, 0, &still);
+    MPI_Type_create_struct(2, (int[]){3, 1}, (MPI_Aint[]){-24, -8}, (MPI_Datatype[]){moved, MPI_INT}, &made);
+    names(made, 4, (int[]){-6, -5, -4, -2}, "a gap that bounds hide", mode);
+    MPI_Type_create_struct(3, (int[]){2, 2, 1}, (MPI_Aint[]){0, 4, 16},
+                           (MPI_Datatype[]){MPI_INT, MPI_INT, MPI_INT}, &made);
+    /* (Of what overlaps nothing may be received, but sent.) */
+    names(made, 5, (int[]){0, 1, 1, 2, 4}, "a gap that an overlap makes up for", mode);
+    MPI_Type_indexed(2, (int[]){3, 1}, (int[]){7, -7}, still, &made);
+    names(made, 4, (int[]){0, 0, 0, 0}, "ints at one place", mode);
+    MPI_Type_free(&still);
+    MPI_Type_contiguous(0, MPI_INT, &still);
+    MPI_Type_indexed(2, (int[]){3, 1}, (int[]){7, -7}, still, &made);
+    names(made, 0, (int[]){0}, "nothing, by indices", mode);
+    MPI_Type_free(&still);
+    MPI_Type_free(&moved);
+}
+
 int main(int argc, char **argv)
 {
     start(&argc, &argv);
@@ -93,6 +138,7 @@ int main(int argc, char **argv)
                 lower_bound(count, shift, mode);
         /* Nothing at all. */
         exchange(mode, NULL, 0, MPI_INT, NULL, 0, MPI_INT, MPI_STATUS_IGNORE);
+        deceptive(mode);
     }
     return finish();
 }

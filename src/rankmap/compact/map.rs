@@ -194,7 +194,9 @@ impl Compact {
     pub fn find_range(&self, ranks: Range<u32>, out: &mut [u32]) -> usize {
         let end = ranks.end.min(self.len());
         let count = (end.saturating_sub(ranks.start) as usize).min(out.len());
-        self.fill(ranks.start, &mut out[..count]);
+        if count > 0 {
+            self.fill(ranks.start, &mut out[..count]);
+        }
         count
     }
 

@@ -228,7 +228,8 @@ impl<N: Netmod> Access<N> {
     /// # Errors
     /// [`ErrorKind::Arguments`] when the window's sizes, units, keys or
     /// addresses differ between ranks and one of `map` is no member, or when the window
-    /// has members in other jobs, whom only the first context reaches.
+    /// has members in other jobs, whom only the first context reaches;
+    /// [`DeviceError::Av`] for a process that is in no job that this one knows.
     pub fn open(
         state: &Arc<WindowState<N>>,
         context: &Rc<Context<N>>,
@@ -241,6 +242,10 @@ impl<N: Netmod> Access<N> {
         if (state.uniform().is_none() || state.contiguous.is_some()) && *map != state.map {
             let state = state.by_ranks_of(map, context.device())?;
             return Access::new(&state, context, map);
+        }
+        if *map != state.map {
+            // (What is put to is not looked at again.)
+            map.iter().try_for_each(|process| context.av().get(process).map(drop))?;
         }
         Access::new(state, context, map)
     }
