@@ -281,9 +281,9 @@ impl Layout {
     /// # Errors
     /// As [`Layout::contiguous`].
     pub fn indexed_block(block: u64, displacements: &[i64], of: &Layout) -> Result<Layout> {
-        let extent = of.extent();
+        let (extent, filled) = (of.extent(), block.min(1));
         let block = Layout::contiguous(block, of)?;
-        Layout::at(displacements.iter().map(|&at| (1, scaled(at, extent))), &block)
+        Layout::at(displacements.iter().map(|&at| (filled, scaled(at, extent))), &block)
     }
 
     /// The same with displacements in bytes (`MPI_Type_create_hindexed_block`).
@@ -291,8 +291,9 @@ impl Layout {
     /// # Errors
     /// As [`Layout::contiguous`].
     pub fn hindexed_block(block: u64, displacements: &[i64], of: &Layout) -> Result<Layout> {
+        let filled = block.min(1);
         let block = Layout::contiguous(block, of)?;
-        Layout::at(displacements.iter().map(|&at| (1, Ok(at))), &block)
+        Layout::at(displacements.iter().map(|&at| (filled, Ok(at))), &block)
     }
 
     /// Blocks of one layout, each with its count and byte displacement.

@@ -354,6 +354,30 @@ fn blocks_of_nothing_are_aligned() {
     }
 }
 
+/// Blocks of none have no bounds, wherever they are said to lie.
+#[test]
+fn blocks_of_nothing_bound_nothing() {
+    let word = Layout::basic(Basic::I64);
+    let rows = Layout::vector(2, 1, 3, &word).unwrap();
+    for of in [word, rows] {
+        for empty in [
+            Layout::indexed(&[0, 0], &[3, 5], &of),
+            Layout::hindexed(&[0, 0], &[24, 40], &of),
+            Layout::indexed_block(0, &[3, 5], &of),
+            Layout::hindexed_block(0, &[24, 40], &of),
+            Layout::vector(3, 0, 5, &of),
+            Layout::hvector(3, 0, 40, &of),
+            Layout::structure(&[(0, 24, &of), (0, 40, &of)]),
+            Layout::contiguous(0, &of),
+        ] {
+            let empty = empty.unwrap();
+            assert_eq!((empty.lb(), empty.extent(), empty.size()), (0, 0, 0), "{empty:?}");
+        }
+        let one = Layout::structure(&[(0, 80, &of), (1, 0, &of)]).unwrap();
+        assert_eq!((one.lb(), one.extent()), (0, of.extent()));
+    }
+}
+
 #[test]
 fn matrices_of_every_width_are_transposed() {
     let sizes: &[(i64, i64)] = match cfg!(miri) {
