@@ -5,6 +5,7 @@
 //! those that one netmod alone reads stand there.
 
 use crate::datatype::Plan;
+use crate::rankmap::compact::Strategy;
 use std::error::Error;
 use std::ffi::OsStr;
 use std::fmt;
@@ -153,6 +154,8 @@ pub fn check() -> Result<(), BadSetting> {
         check_one(switch.name, |v| Switch::parse(v).is_some(), takes)?;
     }
     check_one(Plan::VARIABLE, |v| Plan::check(v).is_ok(), || Plan::TAKES.to_owned())?;
+    let takes = || Strategy::TAKES.to_owned();
+    check_one(Strategy::VARIABLE, |v| Strategy::named(v).is_ok(), takes)?;
     for choice in CHOICES {
         check_choice(choice.name, choice.names)?;
     }

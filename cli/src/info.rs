@@ -174,13 +174,15 @@ struct Missing {
 }
 
 /// Settings that change what is found or chosen.
-const ENVIRONMENT: [&str; 11] = [
+const ENVIRONMENT: [&str; 13] = [
+    "RANKWAY_NETMOD",
     "RANKWAY_PROVIDER",
     "RANKWAY_LIBFABRIC",
     "RANKWAY_UCX",
     "RANKWAY_PMIX",
     "RANKWAY_BOOT",
     "RANKWAY_TIMEOUT",
+    "RANKWAY_MAP_STRATEGY",
     "RANKWAY_DATATYPE_PLAN",
     "FI_PROVIDER",
     "FI_PROVIDER_PATH",

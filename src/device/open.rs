@@ -98,6 +98,8 @@ pub fn open_over<N: Netmod>(
     options: &Options,
 ) -> Result<Rc<Context<N>>, DeviceError> {
     let start = Recorder::now();
+    // (Where all peers are on the node, nothing else asks for the library.)
+    N::is_asked_for(options.provider.as_deref())?;
     let mut params = params(&*boot, options)?;
     if N::WITH_NODE {
         let agreement = agreement::reach(&*boot, params.on_node, N::takes_node(&params))?;
@@ -178,7 +180,8 @@ macro_rules! any_context {
             options: &Options,
         ) -> Result<AnyContext, DeviceError> {
             let set = std::env::var(NETMOD_ENV).ok().filter(|name| !name.is_empty());
-            let name = name.or(set.as_deref()).unwrap_or_else(|| netmod::preferred());
+            let preferred = || netmod::preferred(options.provider.as_deref());
+            let name = name.or(set.as_deref()).unwrap_or_else(preferred);
             $(
                 #[cfg(feature = $feature)]
                 if name == <netmod::$module::$netmod as Netmod>::NAME {

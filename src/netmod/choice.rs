@@ -98,23 +98,24 @@ macro_rules! choices {
 
 crate::netmods!(choices);
 
-/// Is the netmod's library there?
-struct Installed;
+/// Is the netmod's library there, or asked for?
+struct Suits<'a>(Option<&'a str>);
 
-impl Visit for Installed {
+impl Visit for Suits<'_> {
     type Output = bool;
 
     fn visit<N: Netmod>(self) -> bool {
-        N::is_installed()
+        !matches!(N::is_asked_for(self.0), Ok(false)) || N::is_installed()
     }
 }
 
 /// The netmod that is taken where none is named: the first whose library is
-/// there, else the first.
+/// there, or was asked for by these [providers](crate::netmod::OpenParams::provider) or a
+/// setting, else the first.
 #[must_use]
-pub fn preferred() -> &'static str {
-    let installed = |name: &&&str| by_name(name, Installed).unwrap_or(false);
-    NAMES.iter().find(installed).or(NAMES.first()).copied().unwrap_or_default()
+pub fn preferred(provider: Option<&str>) -> &'static str {
+    let suits = |name: &&&str| by_name(name, Suits(provider)).unwrap_or(false);
+    NAMES.iter().find(suits).or(NAMES.first()).copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -136,7 +137,7 @@ mod tests {
         for &name in NAMES {
             assert_eq!(by_name(name, Name).unwrap(), name);
         }
-        assert!(NAMES.is_empty() || NAMES.contains(&preferred()));
+        assert!(NAMES.is_empty() || NAMES.contains(&preferred(None)));
         let wrong = by_name("tin cans", Name).unwrap_err().to_string();
         assert!(wrong.contains("'tin cans'"), "{wrong}");
         assert!(NAMES.iter().all(|name| wrong.contains(name)), "{wrong}");

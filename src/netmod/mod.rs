@@ -174,6 +174,15 @@ pub trait Netmod: Send + Sync + Sized + 'static {
         true
     }
 
+    /// Returns true if a setting names its library, or these providers or a setting's are the
+    /// library's: it is taken then where no netmod is named.
+    ///
+    /// # Errors
+    /// [`NetError::Library`] for a library that was asked for so and is not there.
+    fn is_asked_for(_provider: Option<&str>) -> Result<bool, NetError> {
+        Ok(false)
+    }
+
     /// Refuses settings of this netmod's own that it could not use.
     ///
     /// # Errors

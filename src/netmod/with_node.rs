@@ -110,6 +110,10 @@ impl<N: Library> Netmod for WithNode<N> {
         N::is_installed()
     }
 
+    fn is_asked_for(provider: Option<&str>) -> Result<bool, NetError> {
+        N::is_asked_for(provider)
+    }
+
     fn check_settings() -> Result<(), BadSetting> {
         N::check_settings()
     }

@@ -474,6 +474,7 @@ fn settings_are_checked() {
         ("RANKWAY_NETMOD", "verbs", "ofi, ucx or node"),
         ("RANKWAY_DATATYPE_PLAN", "tile", "tile="),
         ("RANKWAY_TRANSFER", "fast", "store, crossmemory, iov, blocks or pack"),
+        ("RANKWAY_MAP_STRATEGY", "fast", "auto, table, time, space, hybrid or hybrid:ALPHA"),
         ("RANKWAY_BOOT", "telepathy", "local, pmix, pmi1 or alone"),
     ] {
         let (ok, text) = connect_with(&[(name, value)]);

@@ -201,6 +201,10 @@ fn settings_that_leave_nothing_are_named() {
     assert!(network["why"].as_str().is_some_and(|why| why.contains("carrierpigeon")), "{network}");
     assert!(network["try"].as_str().is_some_and(|advice| advice.contains("unset")), "{network}");
 
+    let info = json(&[("RANKWAY_MAP_STRATEGY", "table"), ("RANKWAY_NETMOD", "node")]);
+    assert_eq!(info["environment"]["RANKWAY_MAP_STRATEGY"], "table");
+    assert_eq!(info["environment"]["RANKWAY_NETMOD"], "node");
+
     for (set, taken) in [("", "node"), ("node,tcp", "node")] {
         let info = json(&[("RANKWAY_PROVIDER", set), ("FI_PROVIDER", "")]);
         // (A machine may forbid processes to attach to each other.)

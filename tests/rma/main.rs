@@ -46,8 +46,14 @@ fn main() -> ExitCode {
     }
     let scenario = Scenario::new("representations", 8, rma::maps::representations::<Ofi>);
     all.push(scenario.env("RANKWAY_PROVIDER", "shm"));
-    let scenario = Scenario::new("no strategy", 2, rma::maps::no_strategy::<Ofi>);
-    all.push(scenario.env(Strategy::VARIABLE, "fast"));
+    for providers in ["", "node", "tcp"] {
+        let name = format!("no library/{providers}");
+        let scenario = Scenario::new(name, 2, rma::providers::no_library);
+        let scenario = scenario.env("RANKWAY_LIBFABRIC", rma::providers::NO_LIBRARY);
+        all.push(scenario.env("RANKWAY_PROVIDER", providers));
+    }
+    let scenario = Scenario::new("another library", 2, rma::providers::another_library);
+    all.push(scenario.env("RANKWAY_LIBFABRIC", rma::providers::NO_LIBRARY));
     // The same binary with another libfabric, where there is one.
     match std::env::var("RANKWAY_NEWER_LIBFABRIC").ok().filter(|path| !path.is_empty()) {
         Some(path) => {

@@ -83,15 +83,3 @@ pub fn representations<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     ensure!(held > 3, "only {held} representations held the maps");
     Ok(())
 }
-
-/// A word that is no strategy: opening fails and says which there are.
-pub fn no_strategy<N: Opens>(boot: Arc<dyn Boot>) -> Result {
-    match <N as Opens>::open(boot) {
-        Ok(_) => Err("a device opened with a strategy there is not".into()),
-        Err(e) => {
-            let named = ["RANKWAY_MAP_STRATEGY", "\"fast\"", "time, space, hybrid"];
-            ensure!(named.iter().all(|name| e.contains(name)), "{e}");
-            Ok(())
-        }
-    }
-}

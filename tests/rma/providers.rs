@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// A libfabric that is not there.
+pub const NO_LIBRARY: &str = "/nonexistent/libfabric.so.1";
+
 /// The module for the node, on all ranks.
 pub fn node_by_default(boot: Arc<dyn Boot>) -> Result {
     serves(boot, "node")
@@ -22,6 +25,25 @@ pub fn library_where_one_was_told(boot: Arc<dyn Boot>) -> Result {
     let name = (boot.rank() == 1).then(|| "shm".to_owned());
     let context = device::open_ofi(boot, &device::Options::default().provider(name));
     goes_by(&context.map_err(text)?, "shm")
+}
+
+/// A library that was asked for and is not there is an error, not another netmod, nor the node's
+/// module, which needs none.
+pub fn no_library(boot: Arc<dyn Boot>) -> Result {
+    match device::open(boot, &device::Options::default()) {
+        Ok(_) => Err("a device opened without the library that was asked for".into()),
+        Err(e) => {
+            let e = e.to_string();
+            let named = [format!("RANKWAY_LIBFABRIC is '{NO_LIBRARY}': "), "No such file".into()];
+            ensure!(named.iter().all(|part| e.contains(part)), "{e}");
+            Ok(())
+        }
+    }
+}
+
+/// Of a netmod that does not ask for it, it is none.
+pub fn another_library(boot: Arc<dyn Boot>) -> Result {
+    device::open_by_name(boot, Some("node"), &device::Options::default()).map(drop).map_err(text)
 }
 
 fn serves(boot: Arc<dyn Boot>, name: &str) -> Result {

@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     let mut settings =
         vec![("LD_PRELOAD", preload), ("RANKWAY_TRACE", directory.clone().into_os_string())];
     if args.no_events {
-        settings.push(("RANKWAY_TRACE_EVENTS", "0".into()));
+        settings.push(("RANKWAY_TRACE_EVENTS", "off".into()));
     }
     let mut command = Command::new(name);
     // Open MPI's launcher passes on what it is told to; Hydra's and Slurm's all.

@@ -36,6 +36,10 @@ impl Netmod for Domain {
         describe::library().is_ok()
     }
 
+    fn is_asked_for(provider: Option<&str>) -> Result<bool, NetError> {
+        open::is_asked_for(provider)
+    }
+
     fn check_settings() -> Result<(), BadSetting> {
         shm::PEERS.check()?;
         gather::PUTS.check()
@@ -270,7 +274,7 @@ impl Netmod for Domain {
 }
 
 impl with_node::Library for Domain {
-    const PROVIDERS: &'static str = "RANKWAY_PROVIDER";
+    const PROVIDERS: &'static str = open::PROVIDERS_ENV;
     const OWN_SETTING: &'static str = PROVIDER_ENV;
 
     fn handle_of(node: node::InjectHandle) -> InjectHandle {

@@ -3,16 +3,39 @@
 use super::domain::Domain;
 use super::ffi;
 use super::select::{self, Request};
-use crate::netmod::{NetError, Netmod, OpenParams, Providers};
+use crate::netmod::{NetError, Netmod, OpenParams, Providers, node};
 use std::sync::Arc;
+
+/// The environment variable that names providers.
+pub(super) const PROVIDERS_ENV: &str = "RANKWAY_PROVIDER";
+
+/// The providers that the parameters or `RANKWAY_PROVIDER` name.
+fn names(given: Option<&str>) -> Option<String> {
+    let from_env = || std::env::var(PROVIDERS_ENV).ok().filter(|v| !v.is_empty());
+    given.map(str::to_owned).or_else(from_env)
+}
+
+/// Returns true if `RANKWAY_LIBFABRIC` is set, or a provider of libfabric's is named.
+pub(super) fn is_asked_for(provider: Option<&str>) -> Result<bool, NetError> {
+    let file = std::env::var_os(ffi::LIBRARY_ENV).filter(|file| !file.is_empty());
+    let names = names(provider).unwrap_or_default();
+    let by = match (file, names.split(',').map(str::trim).find(|n| !["", node::NAME].contains(n))) {
+        (Some(file), _) => format!("{} is '{}'", ffi::LIBRARY_ENV, file.display()),
+        (None, Some(name)) => format!("provider '{name}' is libfabric's"),
+        (None, None) => return Ok(false),
+    };
+    match ffi::Library::open() {
+        Ok(_) => Ok(true),
+        Err(error) => Err(NetError::Library(format!("{by}: {error}"))),
+    }
+}
 
 /// Those that the parameters or `RANKWAY_PROVIDER` name, else the best there are.
 pub(super) fn providers(params: &OpenParams) -> Result<Providers<Domain>, NetError> {
     if params.attachable == Some(false) {
         ffi::keep_from_attaching();
     }
-    let from_env = || std::env::var("RANKWAY_PROVIDER").ok().filter(|v| !v.is_empty());
-    match params.provider.clone().or_else(from_env) {
+    match names(params.provider.as_deref()) {
         Some(names) => named(&names, params),
         None => automatic(params),
     }

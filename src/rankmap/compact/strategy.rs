@@ -39,14 +39,19 @@ impl Strategy {
     /// The environment variable that [`from_env`](Self::from_env) reads.
     pub const VARIABLE: &'static str = "RANKWAY_MAP_STRATEGY";
 
+    /// What [`named`](Self::named) takes, in words.
+    pub(crate) const TAKES: &'static str =
+        "auto, table, time, space, hybrid or hybrid:ALPHA, ALPHA from 0 to 1";
+
     /// `RANKWAY_MAP_STRATEGY`, as [`named`](Self::named) takes it;
-    /// [`Auto`](Strategy::Auto) if it is not set.
+    /// [`Auto`](Strategy::Auto) if it is not set, or empty.
     ///
     /// # Errors
     /// If it says anything else.
     pub fn from_env() -> Result<Option<Strategy>, UnknownStrategy> {
         match std::env::var(Strategy::VARIABLE) {
-            Ok(value) => Strategy::named(&value),
+            Ok(value) if value.is_empty() => Ok(Some(Strategy::Auto)),
+            Ok(value) => Strategy::named(value.trim()),
             Err(std::env::VarError::NotPresent) => Ok(Some(Strategy::Auto)),
             Err(std::env::VarError::NotUnicode(value)) => {
                 Err(UnknownStrategy(value.to_string_lossy().into_owned()))
@@ -87,9 +92,10 @@ impl fmt::Display for UnknownStrategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:?} is no strategy for rank maps; set RANKWAY_MAP_STRATEGY to auto, table, time, \
-             space, hybrid or hybrid:ALPHA, ALPHA from 0 to 1",
-            self.0
+            "{:?} is no strategy for rank maps; set {} to {}",
+            self.0,
+            Strategy::VARIABLE,
+            Strategy::TAKES
         )
     }
 }

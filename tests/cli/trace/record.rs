@@ -46,7 +46,7 @@ fn the_program_gets_library_and_directory() {
     let args = [&["--no-events"], &args[..]].concat();
     let mut command = record(&harmless(), &args);
     let (_, out, _) = output(command.env("LD_PRELOAD", harmless()));
-    assert_eq!(out.lines().nth(2), Some("0"));
+    assert_eq!(out.lines().nth(2), Some("off"));
     assert_eq!(out.lines().next().map(|line| line.split(':').count()), Some(2));
 }
 
