@@ -1549,7 +1549,8 @@ int rankway_custom(uint64_t code,
                    struct rankway_request_t *request);
 
 /**
- * The most bytes of operand, and of result, that one rankway_custom on a rank has.
+ * The most bytes of operand, and of result, that one rankway_custom on a rank has. More are
+ * refused with RANKWAY_ERR_ARG.
  */
 int rankway_custom_limit(int target_rank, struct rankway_win_t win, size_t *bytes);
 
@@ -2011,7 +2012,8 @@ int rankway_cq_read(struct rankway_context_t context,
  * What processes of other jobs meet this one by, for the device layer to hand to them (as in
  * the name of a port): who it is, and its raw addresses, `bytes` in all, at most `capacity` of
  * which go to `introduction`. More are refused with RANKWAY_ERR_RANGE, and `bytes` says how many
- * there are. On the first context of a process. Opens a network where there is none yet.
+ * there are. On the first context of a process, whose rankway_options_t has a rankway_boot_t.
+ * Opens a network where there is none yet.
  */
 int rankway_introduction(struct rankway_context_t context,
                          void *introduction,
@@ -2024,7 +2026,8 @@ int rankway_introduction(struct rankway_context_t context,
  * have consecutive numbers, by rank. It is a `peer` of rankway_cq_isend, rankway_tagged_isend,
  * rankway_am_post and their kin, and an lpid of group 0 for a device layer's own maps. Nothing
  * is sent before the first message, which introduces this process in turn; one that does not
- * answer is waited for no longer than the device layer likes.
+ * answer is waited for no longer than the device layer likes. Needs a rankway_boot_t, as
+ * rankway_introduction.
  */
 int rankway_meet(struct rankway_context_t context,
                  const void *introduction,
@@ -2034,7 +2037,8 @@ int rankway_meet(struct rankway_context_t context,
 /**
  * Forgets the job of a process that was met, once all of its processes that this one spoke to
  * have ended: `flag` 1, and their numbers are given out again; 0: some are there, or on
- * another machine, which does not tell, or `peer` is no number of another job's.
+ * another machine, which does not tell, or `peer` is no number of another job's. Needs a
+ * rankway_boot_t, as rankway_introduction.
  */
 int rankway_forget(struct rankway_context_t context, uint32_t peer, int *flag);
 

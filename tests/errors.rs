@@ -166,7 +166,11 @@ fn every_error_says_what_it_said() {
         ),
         (
             Box::new(DeviceError::ContextTaken { index: 3 }),
-            "context 3 is open already or no index for one; take another from 1 to 4096",
+            "context 3 is open already; take another from 1 to 4096",
+        ),
+        (
+            Box::new(DeviceError::ContextTaken { index: 100_000 }),
+            "context 100000: no index for one; take another from 1 to 4096",
         ),
         (
             Box::new(DeviceError::Nested),
@@ -299,6 +303,14 @@ fn every_error_says_what_it_said() {
              8000 fit; send long data as tagged messages",
         ),
         (
+            Box::new(MsgError::Length { len: usize::MAX }),
+            "a buffer of 18446744073709551615 bytes is longer than any memory: its length is wrong",
+        ),
+        (
+            Box::new(ErrorKind::Length { len: usize::MAX }),
+            "a buffer of 18446744073709551615 bytes is longer than any memory: its length is wrong",
+        ),
+        (
             Box::new(MsgError::HandlerTaken { id: 5 }),
             "handler 5 is registered already on this context; take another number",
         ),
@@ -427,7 +439,12 @@ fn every_error_says_what_it_said() {
         ),
         (
             Box::new(MapError::ChildNotRanks { pg: Some(2) }),
-            "the child holds processes of process group Some(2), not ranks of its parent; build it from \
+            "the child holds processes of process group 2, not ranks of its parent; build it from \
+             parent ranks (process group 0)",
+        ),
+        (
+            Box::new(MapError::ChildNotRanks { pg: None }),
+            "the child holds processes of several process groups, not ranks of its parent; build it from \
              parent ranks (process group 0)",
         ),
         (

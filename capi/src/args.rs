@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::Display;
 use transport::datatype::Basic;
 use transport::netmod::{Op, Type};
-use transport::rma::Assert;
+use transport::rma::{Assert, ErrorKind, WindowError};
 
 /// Where an answer goes.
 ///
@@ -115,6 +115,25 @@ pub(crate) fn buffer(buf: *const u8, len: usize) -> Result<*const u8, Fail> {
     }
 }
 
+/// A buffer of so many elements.
+pub(crate) fn elements(buf: *const c_void, count: usize, ty: Type) -> Result<*const u8, Fail> {
+    // What it says is of bytes, which are counted where it is wrong.
+    buffer(buf.cast(), count).or_else(|_| buffer(buf.cast(), count.saturating_mul(ty.size())))
+}
+
+/// The buffer of a receive.
+pub(crate) fn receive_buffer(buf: *mut c_void, len: usize) -> Result<(*mut u8, usize), Fail> {
+    if len > isize::MAX as usize {
+        return Err(too_long(len));
+    }
+    Ok((buffer(buf.cast_const().cast(), len)?.cast_mut(), len))
+}
+
+#[cold]
+fn too_long(len: usize) -> Fail {
+    WindowError::from(ErrorKind::Length { len }).into()
+}
+
 /// The bytes of a buffer. No memory is as long as what is refused, and sums of what is not do not
 /// overflow.
 ///
@@ -122,8 +141,7 @@ pub(crate) fn buffer(buf: *const u8, len: usize) -> Result<*const u8, Fail> {
 /// It is null or readable for as many bytes while the answer is used.
 pub(crate) unsafe fn bytes_at<'a>((at, len): (*const c_void, usize)) -> Result<&'a [u8], Fail> {
     if len > isize::MAX as usize / 2 {
-        let why = format!("a buffer of {len} bytes is longer than any memory: its length is wrong");
-        return Err(Fail::new(rankway_code::RANKWAY_ERR_RANGE, why));
+        return Err(too_long(len));
     }
     // SAFETY: [BUF]; no null pointer comes out of `buffer`.
     Ok(unsafe { std::slice::from_raw_parts(buffer(at.cast(), len)?, len) })

@@ -40,14 +40,17 @@ pub(crate) struct CustomOp<'a> {
 }
 
 impl CustomOp<'_> {
-    /// The bytes that are asked for, then the operand.
-    pub(crate) fn body(&self) -> Result<Vec<u8>, Fail> {
-        let asked = u32::try_from(self.len).ok().filter(|&asked| asked as usize <= MOST);
-        let asked = asked.ok_or_else(|| {
-            let why = format!("a custom operation has a result of at most {MOST} bytes");
-            Fail::new(rankway_code::RANKWAY_ERR_ARG, why)
-        })?;
-        Ok([&asked.to_le_bytes()[..], self.operand].concat())
+    /// The bytes that are asked for, then the operand; neither is to be more than `limit`.
+    pub(crate) fn body(&self, limit: usize) -> Result<Vec<u8>, Fail> {
+        let (operand, result) = (self.operand.len(), self.len);
+        if operand.max(result) > limit {
+            let why = format!(
+                "a custom operation of {operand} bytes of operand and {result} of result: at most \
+                 {limit} of either go at a time"
+            );
+            return Err(Fail::new(rankway_code::RANKWAY_ERR_ARG, why));
+        }
+        Ok([&(result as u32).to_le_bytes()[..], self.operand].concat())
     }
 }
 

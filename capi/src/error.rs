@@ -43,9 +43,9 @@ impl From<rma::Error> for Fail {
     fn from(e: rma::Error) -> Fail {
         let code = match e.kind() {
             ErrorKind::Rank { .. } => code::RANKWAY_ERR_RANK,
-            ErrorKind::OutOfBounds { .. } | ErrorKind::LayoutOutOfBounds { .. } => {
-                code::RANKWAY_ERR_RANGE
-            }
+            ErrorKind::OutOfBounds { .. }
+            | ErrorKind::LayoutOutOfBounds { .. }
+            | ErrorKind::Length { .. } => code::RANKWAY_ERR_RANGE,
             ErrorKind::NullBuffer { .. } => code::RANKWAY_ERR_NULL,
             ErrorKind::NoEpoch | ErrorKind::Epoch { .. } | ErrorKind::NotInEpoch { .. } => {
                 code::RANKWAY_ERR_EPOCH
@@ -106,7 +106,7 @@ impl From<MsgError> for Fail {
         let code = match &e {
             MsgError::Truncated { .. } => code::RANKWAY_ERR_TRUNCATE,
             MsgError::Rank { .. } => code::RANKWAY_ERR_RANK,
-            MsgError::TooLong { .. } => code::RANKWAY_ERR_RANGE,
+            MsgError::TooLong { .. } | MsgError::Length { .. } => code::RANKWAY_ERR_RANGE,
             MsgError::NoMessages { .. } => code::RANKWAY_ERR_UNREACHABLE,
             MsgError::NobodyLeft { .. } => code::RANKWAY_ERR_PEER_DIED,
             MsgError::Device(e) => code_of(e),

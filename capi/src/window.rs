@@ -161,7 +161,8 @@ impl<N: Native> Win for Window<N> {
 
     unsafe fn custom(self: Rc<Self>, of: &CustomOp<'_>) -> Result<Operation, Fail> {
         let access: &Access<N> = &self;
-        let (body, CustomOp { code, result, len, rank, disp, span, .. }) = (of.body()?, of);
+        let CustomOp { code, result, len, rank, disp, span, .. } = of;
+        let body = of.body(self.custom_limit(*rank)?)?;
         // SAFETY: [BUF].
         let pending = unsafe { access.rcustom(*code, &body, *result, *len, *rank, *disp, *span)? };
         Ok(held(Rc::clone(&self), pending))

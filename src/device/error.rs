@@ -101,10 +101,12 @@ impl fmt::Display for DeviceError {
             DeviceError::OneThread => f.write_str(
                 "the device was opened for one thread; set Options::threads to open more contexts",
             ),
-            DeviceError::ContextTaken { index } => write!(
-                f,
-                "context {index} is open already or no index for one; take another from 1 to 4096"
-            ),
+            DeviceError::ContextTaken { index: index @ 1..=4096 } => {
+                write!(f, "context {index} is open already; take another from 1 to 4096")
+            }
+            DeviceError::ContextTaken { index } => {
+                write!(f, "context {index}: no index for one; take another from 1 to 4096")
+            }
             DeviceError::Nested => f.write_str(
                 "a handler called something that waits; let it reply, or leave the rest to the \
                  thread",

@@ -55,6 +55,11 @@ pub enum MsgError {
         /// The longest payload.
         limit: usize,
     },
+    /// A length that no memory has.
+    Length {
+        /// The length, bytes.
+        len: usize,
+    },
     /// A handler number that is taken.
     HandlerTaken {
         /// The number.
@@ -91,6 +96,7 @@ impl fmt::Display for MsgError {
                  payload: at most {header_limit} and {limit} fit; send long data as tagged \
                  messages"
             ),
+            MsgError::Length { len } => f.write_str(&crate::rma::too_long(*len)),
             MsgError::HandlerTaken { id } => {
                 write!(f, "handler {id} is registered already on this context; take another number")
             }

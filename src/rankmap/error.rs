@@ -80,11 +80,16 @@ impl fmt::Display for MapError {
                 "rank {index} of the child names rank {rank} of a parent of {size} ranks; child \
                  ranks count from 0 in the parent"
             ),
-            MapError::ChildNotRanks { pg } => write!(
-                f,
-                "the child holds processes of process group {pg:?}, not ranks of its parent; \
-                 build it from parent ranks (process group 0)"
-            ),
+            MapError::ChildNotRanks { pg } => {
+                f.write_str("the child holds processes of ")?;
+                match pg {
+                    Some(pg) => write!(f, "process group {pg}")?,
+                    None => f.write_str("several process groups")?,
+                }
+                f.write_str(
+                    ", not ranks of its parent; build it from parent ranks (process group 0)",
+                )
+            }
             MapError::SliceRange { start, end, size } => {
                 write!(f, "the ranks {start}..{end} are not a range of a map of {size} ranks")
             }

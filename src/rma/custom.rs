@@ -90,12 +90,11 @@ impl<N: Netmod> Access<N> {
             unsafe { std::ptr::copy_nonoverlapping(out.as_ptr(), result, len) };
             return Ok(Pending::new(self, Vec::new()));
         }
-        let longest = self.request_limit(peer)?;
-        if body.len().max(len) > longest || span > SPAN {
+        let (operand, limit) = (operand.len(), self.request_limit(peer)? - CODE);
+        if operand.max(len) > limit || span > SPAN {
             let why = format!(
-                "a custom operation of {} bytes on {span}; {longest} go at a time, and the target \
-                 looks at {SPAN}",
-                body.len().max(len)
+                "a custom operation of {operand} bytes of operand and {len} of result on {span}: at \
+                 most {limit} of either go at a time, and the target looks at {SPAN}"
             );
             return Err(ErrorKind::Arguments(why).into());
         }

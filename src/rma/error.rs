@@ -73,6 +73,11 @@ fn layout_remedy(unit: usize, first: i64, end: i64, bytes: u64) -> String {
     }
 }
 
+/// Of a length that no memory has.
+pub(crate) fn too_long(len: usize) -> String {
+    format!("a buffer of {len} bytes is longer than any memory: its length is wrong")
+}
+
 /// What went wrong.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -117,6 +122,11 @@ pub enum ErrorKind {
     /// A null buffer with a length.
     NullBuffer {
         /// Length of the operation, bytes.
+        len: usize,
+    },
+    /// A length that no memory has.
+    Length {
+        /// The length, bytes.
         len: usize,
     },
     /// An operation while no access epoch is open.
@@ -194,6 +204,7 @@ impl fmt::Display for ErrorKind {
             ErrorKind::NullBuffer { len } => {
                 write!(f, "the buffer of a {len}-byte operation is null")
             }
+            ErrorKind::Length { len } => f.write_str(&too_long(*len)),
             ErrorKind::NoEpoch => {
                 f.write_str("no access epoch is open on this window: call fence or lock_all first")
             }

@@ -375,11 +375,14 @@ impl ExposedRegion {
     ///
     /// # Errors
     /// [`ErrorKind::Arguments`] for a window that is not dynamic, no bytes, or
-    /// memory that overlaps with what is attached.
+    /// memory that overlaps with what is attached, [`ErrorKind::Length`].
     pub(super) fn attach(&self, start: *mut u8, bytes: usize) -> Result<usize, Error> {
         let mut attached = self.attached()?;
         let at = start.expose_provenance();
         let refuse = |why: &str| Err(ErrorKind::Arguments(why.into()).into());
+        if bytes > isize::MAX as usize {
+            return Err(ErrorKind::Length { len: bytes }.into());
+        }
         let end = at.checked_add(bytes);
         let Some(end) = end.filter(|_| bytes > 0 && !start.is_null()) else {
             return refuse("attach needs memory: an address and at least one byte");

@@ -108,6 +108,7 @@ pub use communicator::{Allgather, Communicator, Says, SimulatedMembers};
 pub use custom::register_operator;
 pub use element::Element;
 pub use element_gate::InlineGate;
+pub(crate) use error::too_long;
 pub use error::{Error, ErrorKind, WindowError};
 pub use hints::{Hints, SameOp};
 pub use request::Pending;

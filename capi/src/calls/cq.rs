@@ -2,7 +2,7 @@
 //! cookie, and what has ended is taken from a queue, many at a time.
 
 use crate::abi::*;
-use crate::args::{answer, buffer, bytes_at, list, out, tell};
+use crate::args::{answer, buffer, bytes_at, list, out, receive_buffer, tell};
 use crate::calls::am::with_posted;
 use crate::calls::message::match_spec;
 use crate::error::{Fail, call, record};
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn rankway_cq_irecv(
     let to = unsafe { out(id, "id") };
     answer("rankway_cq_irecv", to, || {
         let found = find::<Rc<dyn Context>>(context)?;
-        let buf = (buffer(buf.cast(), bytes)?.cast_mut(), bytes);
+        let buf = receive_buffer(buf, bytes)?;
         let spec = match_spec(channel, match_bits, ignore, peer)?;
         found.cq_irecv(buf, &spec, cookie_of(cookie)?)
     })

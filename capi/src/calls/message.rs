@@ -2,7 +2,7 @@
 
 use crate::abi::*;
 use crate::am;
-use crate::args::{Out, answer, buffer, list, out, rank, tell};
+use crate::args::{Out, answer, buffer, list, out, rank, receive_buffer, tell};
 use crate::error::{Fail, call};
 use crate::objects::{Comm, Context, SourceAndTag};
 use crate::operation::{self, Completed, Matched, Operation};
@@ -93,8 +93,7 @@ pub unsafe extern "C" fn rankway_irecv(
     // SAFETY: [PTR].
     let to = unsafe { out(request, "request") };
     begin("rankway_irecv", to, comm, |comm: &Rc<dyn Comm>| {
-        let buf = (buffer(buf.cast(), bytes)?.cast_mut(), bytes);
-        comm.irecv(buf, from(source, tag)?)
+        comm.irecv(receive_buffer(buf, bytes)?, from(source, tag)?)
     })
 }
 
@@ -285,7 +284,7 @@ pub unsafe extern "C" fn rankway_imrecv(
     call("rankway_imrecv", || {
         // SAFETY: [PTR].
         let to = unsafe { out(request, "request")? };
-        let buf = buffer(buf.cast(), bytes)?.cast_mut();
+        let (buf, bytes) = receive_buffer(buf, bytes)?;
         let (guard, matched) = take::<Matched>(message)?;
         // SAFETY: [BUF].
         to.set(guard.insert(unsafe { matched.irecv(buf, bytes) })?);
@@ -390,7 +389,7 @@ pub unsafe extern "C" fn rankway_tagged_irecv(
     // SAFETY: [PTR].
     let to = unsafe { out(request, "request") };
     begin("rankway_tagged_irecv", to, context, |context: &Rc<dyn Context>| {
-        let buf = (buffer(buf.cast(), bytes)?.cast_mut(), bytes);
+        let buf = receive_buffer(buf, bytes)?;
         context.irecv(buf, &match_spec(channel, match_bits, ignore, peer)?)
     })
 }

@@ -11,7 +11,8 @@ use std::rc::Rc;
 /// What processes of other jobs meet this one by, for the device layer to hand to them (as in
 /// the name of a port): who it is, and its raw addresses, `bytes` in all, at most `capacity` of
 /// which go to `introduction`. More are refused with RANKWAY_ERR_RANGE, and `bytes` says how many
-/// there are. On the first context of a process. Opens a network where there is none yet.
+/// there are. On the first context of a process, whose rankway_options_t has a rankway_boot_t.
+/// Opens a network where there is none yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_introduction(
     context: rankway_context_t,
@@ -45,7 +46,8 @@ pub unsafe extern "C" fn rankway_introduction(
 /// have consecutive numbers, by rank. It is a `peer` of rankway_cq_isend, rankway_tagged_isend,
 /// rankway_am_post and their kin, and an lpid of group 0 for a device layer's own maps. Nothing
 /// is sent before the first message, which introduces this process in turn; one that does not
-/// answer is waited for no longer than the device layer likes.
+/// answer is waited for no longer than the device layer likes. Needs a rankway_boot_t, as
+/// rankway_introduction.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_meet(
     context: rankway_context_t,
@@ -64,7 +66,8 @@ pub unsafe extern "C" fn rankway_meet(
 
 /// Forgets the job of a process that was met, once all of its processes that this one spoke to
 /// have ended: `flag` 1, and their numbers are given out again; 0: some are there, or on
-/// another machine, which does not tell, or `peer` is no number of another job's.
+/// another machine, which does not tell, or `peer` is no number of another job's. Needs a
+/// rankway_boot_t, as rankway_introduction.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_forget(
     context: rankway_context_t,

@@ -1,7 +1,7 @@
 //! One-sided operations, checked.
 
 use crate::abi::*;
-use crate::args::{answer, buffer, bytes_at, element, operation, out, rank};
+use crate::args::{answer, buffer, bytes_at, element, elements, operation, out, rank};
 use crate::calls::message::begin;
 use crate::custom::{self, CustomOp, Function};
 use crate::error::{Fail, call};
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn rankway_accumulate(
     call("rankway_accumulate", || {
         let found = find::<Rc<dyn Win>>(win)?;
         let (ty, op) = (element(datatype)?, operation(op)?);
-        let operands = buffer(origin.cast(), count)?;
+        let operands = elements(origin, count, ty)?;
         let of = Elements { operands, results: null_mut(), count, ty, op };
         // SAFETY: [BUF].
         unsafe { found.accumulate(&of, rank(target_rank)?, target_disp) }
@@ -122,8 +122,8 @@ fn fetched(
 ) -> Result<Elements, Fail> {
     let (ty, op) = (element(datatype)?, operation(op)?);
     let needed = if op == Op::NoOp { 0 } else { count };
-    let operands = buffer(origin.cast(), needed)?;
-    let results = buffer(result.cast(), count)?.cast_mut();
+    let operands = elements(origin, needed, ty)?;
+    let results = elements(result, count, ty)?.cast_mut();
     Ok(Elements { operands, results, count, ty, op })
 }
 
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn rankway_compare_and_swap(
         let found = find::<Rc<dyn Win>>(win)?;
         let replace = rankway_op::RANKWAY_REPLACE as c_int;
         let of = fetched(origin, result, 1, datatype, replace)?;
-        let compare = buffer(compare.cast(), 1)?;
+        let compare = elements(compare, 1, of.ty)?;
         // SAFETY: [BUF].
         unsafe { found.compare_and_swap(&of, compare, rank(target_rank)?, target_disp) }
     })
@@ -413,7 +413,8 @@ pub unsafe extern "C" fn rankway_custom(
     }
 }
 
-/// The most bytes of operand, and of result, that one rankway_custom on a rank has.
+/// The most bytes of operand, and of result, that one rankway_custom on a rank has. More are
+/// refused with RANKWAY_ERR_ARG.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_custom_limit(
     target_rank: c_int,

@@ -186,7 +186,7 @@ static void pairs(struct job *job)
     size_t limit;
     struct double_int mine[PAIRS], before[PAIRS], *there;
     int right = (job->rank + 1) % job->size;
-    char *long_one;
+    char *long_one, most[100];
 
     OK(rankway_win_allocate(sizeof mine, 1, job->world, &base, &win));
     memset(base, 0, sizeof mine);
@@ -242,9 +242,12 @@ static void pairs(struct job *job)
     ENSURE(limit >= 1024);
     long_one = calloc(1, limit + 1);
     ENSURE(long_one != NULL);
-    if (right != job->rank)
-        REFUSED(RANKWAY_ERR_ARG, "go at a time",
-                rankway_custom(MAXLOC, long_one, limit + 1, NULL, 0, right, 0, 8, win, NULL));
+    snprintf(most, sizeof most, "%zu bytes of operand and 0 of result: at most %zu of", limit + 1, limit);
+    REFUSED(RANKWAY_ERR_ARG, most,
+            rankway_custom(MAXLOC, long_one, limit + 1, NULL, 0, right, 0, 8, win, NULL));
+    snprintf(most, sizeof most, "8 bytes of operand and %zu of result: at most %zu of", limit + 1, limit);
+    REFUSED(RANKWAY_ERR_ARG, most,
+            rankway_custom(MAXLOC, mine, 8, long_one, limit + 1, right, 0, 8, win, NULL));
     free(long_one);
     OK(rankway_win_unlock_all(win));
     OK(rankway_comm_barrier(job->world));
@@ -399,6 +402,7 @@ static void dynamic(struct job *job)
     uint64_t there;
 
     OK(rankway_win_create_dynamic(job->world, &win));
+    REFUSED(RANKWAY_ERR_RANGE, "any memory", rankway_win_attach(win, &word, SIZE_MAX));
     OK(rankway_win_attach(win, &word, sizeof word));
     OK(rankway_isend(&address, 8, left, 1, job->world, &request));
     OK(rankway_wait(&request, NULL));

@@ -123,6 +123,7 @@ static void values(struct job *job)
     rankway_status_t status;
     rankway_options_t options = RANKWAY_OPTIONS_INIT;
     rankway_device_t device;
+    rankway_message_t message;
     int n = job->size, lpids[] = {0, -3}, twice[] = {0, 0}, far[] = {0, 99}, flag;
     uint64_t word = 1, old;
     char byte = 0;
@@ -143,11 +144,13 @@ static void values(struct job *job)
             rankway_accumulate(&word, 1, RANKWAY_INT64, 0, 0, -1, win));
     REFUSED(RANKWAY_ERR_OP, "Band",
             rankway_accumulate(&word, 1, RANKWAY_DOUBLE, 0, 0, RANKWAY_BAND, win));
-    REFUSED(RANKWAY_ERR_NULL, "null",
+    REFUSED(RANKWAY_ERR_NULL, "24 bytes is null",
+            rankway_accumulate(NULL, 3, RANKWAY_INT64, 0, 0, RANKWAY_SUM, win));
+    REFUSED(RANKWAY_ERR_NULL, "8 bytes is null",
             rankway_fetch_and_op(NULL, &old, RANKWAY_INT64, 0, 0, RANKWAY_SUM, win));
-    REFUSED(RANKWAY_ERR_NULL, "null",
+    REFUSED(RANKWAY_ERR_NULL, "8 bytes is null",
             rankway_fetch_and_op(&word, NULL, RANKWAY_INT64, 0, 0, RANKWAY_SUM, win));
-    REFUSED(RANKWAY_ERR_NULL, "null",
+    REFUSED(RANKWAY_ERR_NULL, "8 bytes is null",
             rankway_compare_and_swap(&word, NULL, &old, RANKWAY_INT64, 0, 0, win));
     REFUSED(RANKWAY_ERR_RANGE, "leave",
             rankway_accumulate(&word, SIZE_MAX / 4, RANKWAY_INT64, 0, 0, RANKWAY_SUM, win));
@@ -165,6 +168,8 @@ static void values(struct job *job)
     REFUSED(RANKWAY_ERR_ARG, "unit", rankway_win_allocate(64, job->rank ? 8 : 0, job->world, NULL, &win));
     REFUSED(RANKWAY_ERR_ARG, "unit", rankway_win_allocate(64, -8, job->world, NULL, &win));
     REFUSED(RANKWAY_ERR_NULL, "null", rankway_win_create(NULL, 64, 8, job->world, &win));
+    REFUSED(job->rank ? RANKWAY_ERR_ARG : RANKWAY_ERR_RANGE, job->rank ? "unit" : "any memory",
+            rankway_win_create(&word, job->rank ? 8 : SIZE_MAX, 8, job->world, &win));
     REFUSED(RANKWAY_ERR_MEMORY, "memory", rankway_win_allocate(SIZE_MAX / 2, 8, job->world, NULL, &win));
     REFUSED(RANKWAY_ERR_MEMORY, "memory", rankway_win_allocate(SIZE_MAX, 8, job->world, NULL, &win));
     OK(rankway_rankmap_affine(0, 0, 1, 1, &map));
@@ -187,6 +192,32 @@ static void values(struct job *job)
     REFUSED(RANKWAY_ERR_RANK, "99", rankway_tagged_iprobe(job->context, 99, 5, 0, 0, &flag, NULL));
     REFUSED(RANKWAY_ERR_NULL, "bytes",
             rankway_tagged_irecv(job->context, NULL, 1, -1, 5, 0, 0, &request));
+    for (int peer = 0; peer < n; peer++) {
+        const size_t wrong = (size_t)PTRDIFF_MAX + 1;
+        uint32_t to = (uint32_t)peer;
+        uint64_t id;
+        REFUSED(RANKWAY_ERR_RANGE, "any memory",
+                rankway_isend(&byte, SIZE_MAX, peer, 0, job->world, &request));
+        REFUSED(RANKWAY_ERR_RANGE, "any memory",
+                rankway_issend(&byte, wrong, peer, 0, job->world, &request));
+        REFUSED(RANKWAY_ERR_RANGE, "any memory",
+                rankway_tagged_isend(job->context, &byte, SIZE_MAX - 100, to, 5, 0, 0, &request));
+        REFUSED(RANKWAY_ERR_RANGE, "any memory",
+                rankway_cq_isend(job->context, &byte, wrong, to, 5, 0, 0, 55, &id));
+        REFUSED(RANKWAY_ERR_RANGE, "any memory",
+                rankway_irecv(&byte, SIZE_MAX, peer, 9, job->world, &request));
+        REFUSED(RANKWAY_ERR_RANGE, "any memory",
+                rankway_tagged_irecv(job->context, &byte, wrong, peer, 5, 0, 0, &request));
+        REFUSED(RANKWAY_ERR_RANGE, "any memory",
+                rankway_cq_irecv(job->context, &byte, SIZE_MAX, peer, 5, 0, 0, 66, &id));
+    }
+    /* A matched message stays. */
+    OK(rankway_isend(&byte, 1, job->rank, 6, job->world, &request));
+    OK(rankway_wait(&request, NULL));
+    OK(rankway_mprobe(job->rank, 6, job->world, &message, NULL));
+    REFUSED(RANKWAY_ERR_RANGE, "any memory", rankway_imrecv(&byte, SIZE_MAX, message, &request));
+    OK(rankway_imrecv(&byte, 1, message, &request));
+    OK(rankway_wait(&request, NULL));
     /* A message longer than its receive: who, how long. */
     OK(rankway_isend(&word, 8, job->rank, 5, job->world, &request));
     OK(rankway_wait(&request, NULL));
@@ -344,7 +375,20 @@ static int body(void *unused)
     return 0;
 }
 
+/* A setting that nothing is done with. */
+static void settings(const char *name, const char *value)
+{
+    rankway_device_t device;
+    rankway_context_t context;
+
+    ENSURE(setenv(name, value, 1) == 0);
+    REFUSED(RANKWAY_ERR_BOOT, name, rankway_init(NULL, &device, &context));
+    ENSURE(unsetenv(name) == 0);
+}
+
 int main(void)
 {
+    settings("RANKWAY_TIMEOUT", "soon");
+    settings("RANKWAY_MAP_STRATEGY", "nonsense");
     return ranks(2, body);
 }

@@ -40,7 +40,9 @@ impl Class {
             ErrorKind::Operation { .. } => Class::Operation,
             ErrorKind::Freed => Class::Window,
             ErrorKind::Memory { .. } => Class::Memory,
-            ErrorKind::Arguments(_) | ErrorKind::Layout(_) => Class::Argument,
+            ErrorKind::Arguments(_) | ErrorKind::Layout(_) | ErrorKind::Length { .. } => {
+                Class::Argument
+            }
             _ => return None,
         })
     }

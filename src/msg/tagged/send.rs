@@ -139,6 +139,10 @@ impl TaggedProtocol {
         laid: Option<LaidOut<'_>>,
     ) -> Result<Sent, MsgError> {
         let Outgoing { to, buf, len, mode } = *message;
+        // (Here, where short messages mostly do not come.)
+        if len > isize::MAX as usize {
+            return Err(MsgError::Length { len });
+        }
         if to.peer == self.flows.me {
             // SAFETY: [BUF].
             return Ok(unsafe { self.send_own(message, laid) });

@@ -112,7 +112,7 @@ impl<N: Netmod> Window<N> {
     /// Makes a window of memory the caller has. Collective.
     ///
     /// # Errors
-    /// [`ErrorKind::NullBuffer`] for null with a length,
+    /// [`ErrorKind::NullBuffer`] for null with a length, [`ErrorKind::Length`],
     /// [`ErrorKind::Arguments`] for a unit of 0 (in all members), a peer that
     /// died, memory the provider cannot register.
     ///
@@ -144,12 +144,20 @@ impl<N: Netmod> Window<N> {
         bytes: usize,
         unit: usize,
     ) -> Result<Window<N>, Error> {
-        let null = start.is_null() && bytes > 0;
-        let (unit, misalignment) = (if null { 0 } else { unit }, (start.addr() % 8) as u8);
+        let refused = if bytes > isize::MAX as usize {
+            Some(ErrorKind::Length { len: bytes })
+        } else if start.is_null() && bytes > 0 {
+            Some(ErrorKind::NullBuffer { len: bytes })
+        } else {
+            None
+        };
+        // A unit of 0 is refused by all.
+        let unit = if refused.is_some() { 0 } else { unit };
+        let misalignment = (start.addr() % 8) as u8;
         let on_node = OnNode::of(&communicator)?;
         let infos = exchange_infos(&communicator, OwnMemory { bytes, unit, misalignment });
-        if null {
-            return Err(ErrorKind::NullBuffer { len: bytes }.into());
+        if let Some(kind) = refused {
+            return Err(kind.into());
         }
         let infos = infos?;
         let words = own_words(&communicator, &on_node);
