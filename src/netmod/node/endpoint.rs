@@ -72,7 +72,7 @@ impl Drop for Endpoint {
     fn drop(&mut self) {
         self.sleeper.leave(self.rings.bell());
         self.rings.leave();
-        self.owner.kept.keep(std::mem::take(self.peers.get_mut()));
+        self.owner.kept.keep(self.peers.get_mut().drain(..));
     }
 }
 

@@ -24,9 +24,9 @@ impl std::fmt::Debug for Kept {
 
 impl Kept {
     /// An endpoint's, which is going.
-    pub(super) fn keep(&self, peers: Vec<Box<Peer>>) {
-        peers.iter().for_each(|peer| peer.forget_operations());
-        self.with(|kept| kept.extend(peers.into_iter().map(Idle)));
+    pub(super) fn keep(&self, peers: impl Iterator<Item = Box<Peer>>) {
+        let idle = peers.inspect(|peer| peer.forget_operations()).map(Idle);
+        self.with(|kept| kept.extend(idle));
     }
 
     /// One that sends to these rings.

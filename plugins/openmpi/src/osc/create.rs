@@ -295,7 +295,7 @@ pub(super) unsafe extern "C" fn free<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_
             // (Open MPI keeps a window whose end is an error, and may be told to free it.)
             (*win).w_osc_module = match result {
                 ffi::SUCCESS => std::ptr::null_mut(),
-                _ => std::ptr::from_ref(&super::table::FREED).cast_mut(),
+                _ => std::ptr::from_ref(&FREED).cast_mut(),
             };
             ffi::ompi_comm_free(&mut comm);
         }
@@ -303,8 +303,16 @@ pub(super) unsafe extern "C" fn free<N: Netmod>(win: *mut ffi::ompi_win_t) -> c_
     })
 }
 
+/// The functions of a window that is gone, though its end was an error: it can be freed
+/// once more.
+static FREED: Functions = Functions {
+    osc_free: Some(free_gone),
+    // SAFETY: without a function each is null, which is none.
+    ..unsafe { std::mem::MaybeUninit::zeroed().assume_init() }
+};
+
 /// The second [`free`] of a window, whose first was an error.
-pub(super) unsafe extern "C" fn free_gone(_: *mut ffi::ompi_win_t) -> c_int {
+unsafe extern "C" fn free_gone(_: *mut ffi::ompi_win_t) -> c_int {
     ffi::SUCCESS
 }
 

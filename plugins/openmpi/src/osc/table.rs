@@ -40,10 +40,3 @@ pub(super) fn functions<N: Netmod>(_: &State<N>) -> Functions {
         osc_flush_local_all: Some(epoch::flush_local_all::<N>),
     }
 }
-
-/// Those of a window that is gone, though its end was an error: it can be freed once more.
-pub(super) static FREED: Functions = Functions {
-    osc_free: Some(create::free_gone),
-    // SAFETY: without a function each is null, which is none.
-    ..unsafe { std::mem::MaybeUninit::zeroed().assume_init() }
-};
