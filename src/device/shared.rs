@@ -67,7 +67,7 @@ impl<T: 'static> Shared<T> {
 
     /// Runs a closure with the value, no other thread meanwhile. A closure that
     /// waits for a message keeps the others out until it came: let it test and
-    /// return instead.
+    /// return instead. One that calls this again waits for itself.
     pub fn with<R: Send>(&self, f: impl FnOnce(&mut T) -> R + Send) -> R {
         self.inner.waiting.fetch_add(1, Ordering::Relaxed);
         let mut value = self.inner.lock();

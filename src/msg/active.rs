@@ -210,6 +210,7 @@ struct ActiveProtocol<N: Netmod> {
     posts: Posts,
     limits: Limits,
     me: u32,
+    universe: u32,
     longest: Cell<usize>,
 }
 
@@ -248,6 +249,7 @@ impl<N: Netmod> Active<N> {
                     posts: Posts::default(),
                     limits: Limits::from_env(),
                     me: boot.rank(),
+                    universe: boot.universe(),
                     longest: Cell::new(0),
                 });
                 let handler: Rc<ActiveProtocol<N>> = Rc::clone(&protocol);
@@ -527,7 +529,7 @@ fn transmit<N: Netmod>(
 
 impl<N: Netmod> ActiveProtocol<N> {
     fn flow(&self, peer: u32) -> Result<&PeerFlow, MsgError> {
-        let none = || DeviceError::NoRank { rank: peer, size: 0 };
+        let none = || DeviceError::NoRank { rank: peer, size: self.universe };
         Ok(self.flows.get_or_new(peer).ok_or_else(none)?)
     }
 

@@ -406,7 +406,7 @@ impl TryFrom<RankMap> for Compact {
 impl PartialEq for RankMap {
     fn eq(&self, other: &RankMap) -> bool {
         if self.size != other.size || self.pg() != other.pg() {
-            return false;
+            return self.is_empty() && other.is_empty();
         }
         match (&self.form, &other.form) {
             (Form::Regular(a), Form::Regular(b)) => a == b,

@@ -62,6 +62,15 @@ fn digits() -> impl Strategy<Value = Vec<(u32, i64)>> {
     prop::collection::vec((2u32..7, -40i64..40), 1..=4)
 }
 
+#[test]
+fn empty_maps_are_equal() {
+    let empty = [0, 5].map(|pg| RankMap::from_lpids(pg, []).unwrap());
+    let part = RankMap::affine(7, 3, 2, 9).unwrap().slice(2..2).unwrap();
+    assert_eq!(empty[0], empty[1]);
+    assert_eq!(part, empty[0]);
+    assert_ne!(part, RankMap::direct(1));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 20 } else { 10_000 }))]
 

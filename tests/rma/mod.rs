@@ -27,7 +27,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub use bytes::{given_back, lengths, many, unaligned, uneven};
-pub use refusals::{bounds, epochs, no_memory, no_messages};
+pub use refusals::{bounds, epochs, no_memory, no_messages, strangers};
 pub use threads::{one_thread, threads, views};
 
 /// Over libfabric, for scenarios about its providers.
@@ -151,6 +151,8 @@ pub fn all<N: Opens>(name: &str, env: &[(&'static str, &str)]) -> Vec<Scenario> 
     }
     add("allocated/bounds", 4, bounds::<ALLOCATED, N>);
     add("created/bounds", 4, bounds::<CREATED, N>);
+    add("allocated/strangers in maps", 2, strangers::<ALLOCATED, N>);
+    add("created/strangers in maps", 2, strangers::<CREATED, N>);
     add("allocated/epochs", 3, epochs::<ALLOCATED, N>);
     add("created/epochs", 3, epochs::<CREATED, N>);
     add("allocated/no memory", 3, no_memory::<N>);

@@ -256,3 +256,35 @@ pub fn no_messages(boot: Arc<dyn Boot>) -> Result {
     }
     w.free().map_err(text)
 }
+
+/// An access over a map of processes that no job has is refused, and one over some that the
+/// job has does what it can.
+pub fn strangers<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    use rankway::rankmap::RankMap;
+    use rankway::rma::Access;
+    let context = <N as Opens>::open(boot)?;
+    let world = Communicator::world(&context);
+    let n = world.size();
+    let mut w = make::<KIND, _>(&world, 64, 8).map_err(text)?;
+    let state = w.state().map_err(text)?;
+    let maps = [
+        RankMap::affine(0, 1_000_000, 1, 5),
+        RankMap::affine(0, n - 1, 1, 2),
+        RankMap::affine(0, 1000, -500, 3),
+        RankMap::from_lpids(0, [0, 77, 5, 900, 12]),
+        RankMap::affine(7, 0, 1, 2),
+    ];
+    for map in maps {
+        let map = map.map_err(text)?;
+        let opened = Access::open(&state, &context, &map);
+        ensure!(opened.is_err(), "over {map:?}");
+    }
+    let turned = RankMap::affine(0, n - 1, -1, n).map_err(text)?;
+    let access = Access::open(&state, &context, &turned).map_err(text)?;
+    access.lock_all().map_err(text)?;
+    access.put(&[7; 8], n - 1 - world.rank(), 3).map_err(text)?;
+    access.unlock_all().map_err(text)?;
+    same("put to itself", &own(&w)?[24..32], &[7; 8])?;
+    drop((access, state));
+    w.free().map_err(text)
+}
