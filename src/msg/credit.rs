@@ -3,8 +3,9 @@
 //! A sender counts what it sent to a peer, the peer what was consumed of it,
 //! and tells it now and then. All counts run on and wrap, so that a report is
 //! good by itself. The peer reports when a quarter of the limit was consumed,
-//! hence what is unreported never exhausts it. All processes of a job must
-//! have the same limits.
+//! hence what is unreported never exhausts it. Where a receive waits for what is
+//! behind all that lies there, it reports more than was consumed. All processes of a
+//! job must have the same limits.
 
 use crate::settings::{EAGER_CREDIT, EAGER_MESSAGES};
 use std::cell::Cell;
@@ -59,11 +60,17 @@ fn add(cell: &Cell<u32>, n: u32) {
     cell.set(cell.get().wrapping_add(n));
 }
 
+/// What was sent and is not back; less than nothing where more was [granted](Credit::grant).
+#[inline]
+fn out(sent: &Cell<u32>, back: &Cell<u32>) -> i64 {
+    i64::from(sent.get().wrapping_sub(back.get()).cast_signed())
+}
+
 impl Credit {
     /// Returns true if another header may go.
     #[inline]
     pub(super) fn has_heads(&self, limits: &Limits) -> bool {
-        self.sent_heads.get().wrapping_sub(self.back_heads.get()) < limits.heads
+        out(&self.sent_heads, &self.back_heads) < i64::from(limits.heads)
     }
 
     /// Returns true if so many bytes may go with it.
@@ -105,7 +112,7 @@ impl Credit {
     /// Spends for messages of at most a word that are to come, of what is left a quarter at most.
     pub(super) fn spend_ahead(&self, limits: &Limits) {
         let left = |limit: u32, sent: &Cell<u32>, back: &Cell<u32>| {
-            limit.saturating_sub(sent.get().wrapping_sub(back.get()))
+            (i64::from(limit) - out(sent, back)).clamp(0, i64::from(limit)) as u32
         };
         let bytes = left(limits.bytes, &self.sent_bytes, &self.back_bytes);
         let heads = left(limits.heads, &self.sent_heads, &self.back_heads);
@@ -139,6 +146,12 @@ impl Credit {
         add(&self.used_heads, 1);
         add(&self.used_bytes, len as u32);
         self.used_bytes.get() >= limits.untold_bytes || self.used_heads.get() >= limits.untold_heads
+    }
+
+    /// Lets the peer have more headers lying here, from the next report on: a quarter of
+    /// the limit more.
+    pub(super) fn grant(&self, limits: &Limits) {
+        add(&self.told_heads, limits.untold_heads.max(1));
     }
 
     /// What to tell the peer: consumed so far.
@@ -186,6 +199,28 @@ mod tests {
         assert!((1..=10).contains(&sent));
         sender.spend_ahead(&limits);
         assert!(!sender.has_word(), "of what is left, a quarter");
+    }
+
+    #[test]
+    fn what_is_granted_is_more_for_good() {
+        let limits = Limits::new(1 << 20, 16);
+        let (sender, receiver) = (Credit::default(), Credit::default());
+        for grants in 0..4 {
+            let mut sent = 0;
+            while sender.has_heads(&limits) {
+                sender.spend(1);
+                sent += 1;
+            }
+            assert_eq!(sent, 16 + 4 * grants);
+            sender.spend_ahead(&limits);
+            assert!(!sender.has_word());
+            (0..sent).for_each(|_| _ = receiver.consume(&limits, 1));
+            receiver.grant(&limits);
+            sender.told(receiver.tell());
+            sender.spend_ahead(&limits);
+            assert!(sender.has_word());
+            sender.take_back();
+        }
     }
 
     #[test]

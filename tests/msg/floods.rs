@@ -81,6 +81,73 @@ pub fn credit<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     })
 }
 
+/// The last of more messages than may lie at a receiver is received first: by a receive that
+/// is there before them, then by one that comes when they lie there; from one, then from
+/// anybody. The job sets small limits.
+pub fn behind<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    world::<N>(boot, |comm, m| {
+        const MANY: u32 = 1000;
+        let (me, n) = (comm.rank(), comm.size());
+        for round in 0..4_u32 {
+            let early = round % 2 == 0;
+            let length = |i: u32| if i % 50 == 9 { 3000 } else { i as usize % 20 };
+            if me != 0 {
+                if early {
+                    comm.barrier().map_err(text)?;
+                }
+                let all: Vec<_> = (0..MANY).map(|i| pattern(i ^ me, length(i))).collect();
+                let send = |i: u32| -> Result<_> {
+                    let out = &all[i as usize];
+                    // SAFETY: the buffers outlive the wait below.
+                    unsafe { m.isend(out.as_ptr(), out.len(), 0, i).map_err(text) }
+                };
+                let requests = (0..MANY).map(send).collect::<Result<Vec<_>>>()?;
+                if !early {
+                    comm.barrier().map_err(text)?;
+                }
+                wait_all(requests).map_err(text)?;
+                continue;
+            }
+            let mut buf = vec![0; 3000];
+            let last = |buf: &mut [u8], from: Option<u32>| {
+                let (start, len) = (buf.as_mut_ptr(), buf.len());
+                // SAFETY: the buffer outlives the wait.
+                unsafe {
+                    match from {
+                        Some(from) => m.irecv(start, len, from, MANY - 1),
+                        None => m.irecv(start, len, Any, MANY - 1),
+                    }
+                }
+            };
+            if !early {
+                comm.barrier().map_err(text)?;
+            }
+            for at in 1..n {
+                let from = (round < 2).then_some(at);
+                let request = last(&mut buf, from).map_err(text)?;
+                if early && at == 1 {
+                    comm.barrier().map_err(text)?;
+                }
+                let status = request.wait().map_err(text)?;
+                let len = length(MANY - 1);
+                ensure!(
+                    status.length == len as u64 && from.is_none_or(|f| f == status.source()),
+                    "{status:?}"
+                );
+                same("the last", &buf[..len], &pattern((MANY - 1) ^ status.source(), len))?;
+            }
+            for from in 1..n {
+                for i in (0..MANY - 1).rev() {
+                    let status = m.recv(&mut buf, from, i).map_err(text)?;
+                    ensure!(status.length == length(i) as u64, "{status:?}");
+                    same("before it", &buf[..length(i)], &pattern(i ^ from, length(i)))?;
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
 /// All to all with many at once.
 pub fn crossing<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     world::<N>(boot, |comm, m| {

@@ -27,6 +27,7 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     add("completion queue", 3, basics::completion_queue::<N>, &[]);
     add("unexpected", 3, floods::unexpected::<N>, &[]);
     add("credit", 2, floods::credit::<N>, &small);
+    add("behind what lies there", 3, floods::behind::<N>, &small);
     add("at once", 3, floods::at_once::<N>, &[]);
     add("at once on little credit", 3, floods::at_once::<N>, &small);
     add("crossing", 4, floods::crossing::<N>, &[]);

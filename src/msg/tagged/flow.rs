@@ -1,7 +1,7 @@
 //! Flow control towards each peer: credit, what is sent how, and the sends
 //! that wait.
 
-use super::packets::{self, CREDIT, SYNC_ACK};
+use super::packets::{self, CREDIT, SYNC_ACK, WANTS};
 use crate::device::{Context, DeviceError, PerPeer};
 use crate::msg::credit::{Credit, Limits};
 use crate::msg::error::MsgError;
@@ -38,6 +38,8 @@ pub(super) struct Flows {
     pub(super) universe: u32,
     /// Longest message that is sent whole, bytes, where its peer takes more.
     whole: Cell<usize>,
+    /// Peers with sends that wait until more of what they sent is received.
+    wanting: RefCell<Vec<u32>>,
 }
 
 impl PeerFlow {
@@ -112,6 +114,7 @@ impl Flows {
             me: boot.rank(),
             universe: boot.universe(),
             whole: Cell::new(usize::MAX),
+            wanting: RefCell::default(),
         })
     }
 
@@ -191,7 +194,42 @@ impl Flows {
         packets::send_word(context, peer, CREDIT, flow.credit.tell());
     }
 
-    /// The same, with the acknowledgement of a synchronous message.
+    /// Tells a peer that sends to it wait until it receives more.
+    #[cold]
+    pub(super) fn ask<N: Netmod>(context: &Context<N>, peer: u32) {
+        packets::send_word(context, peer, WANTS, 0);
+    }
+
+    /// A peer has [asked](Flows::ask).
+    pub(super) fn asked(&self, peer: u32) {
+        let mut wanting = self.wanting.borrow_mut();
+        if !wanting.contains(&peer) {
+            wanting.push(peer);
+        }
+    }
+
+    /// A receive or a probe waits for a message of these peers behind all that lies here:
+    /// those that have asked may send more.
+    #[inline]
+    pub(super) fn let_come<N: Netmod>(&self, context: &Context<N>, from: impl Fn(u32) -> bool) {
+        if !self.wanting.borrow().is_empty() {
+            self.grant(context, from);
+        }
+    }
+
+    #[cold]
+    fn grant<N: Netmod>(&self, context: &Context<N>, from: impl Fn(u32) -> bool) {
+        let granted: Vec<u32> =
+            self.wanting.borrow_mut().extract_if(.., |&mut peer| from(peer)).collect();
+        for peer in granted {
+            if let Some(flow) = self.peers.get_or_new(peer) {
+                flow.credit.grant(&self.limits);
+                Flows::tell(context, peer, flow);
+            }
+        }
+    }
+
+    /// [`Flows::consumed`], with the acknowledgement of a synchronous message.
     pub(super) fn answered<N: Netmod>(
         &self,
         context: &Context<N>,

@@ -13,6 +13,7 @@
 //! FRAGMENT_DONE  id number                     and was copied
 //! FIN        id                                nothing more of it is wanted
 //! CREDIT     counts                            consumed so far
+//! WANTS                                        sends wait for credit for their headers
 //! QUERY      id                                asks for delivery, answered by
 //! DELIVERED  id                                once the message is here
 //! ```
@@ -34,6 +35,7 @@ pub(super) const QUERY: u8 = 7;
 pub(super) const DELIVERED: u8 = 8;
 pub(super) const FRAGMENT: u8 = 9;
 pub(super) const FRAGMENT_DONE: u8 = 10;
+pub(super) const WANTS: u8 = 11;
 
 #[inline]
 pub(super) fn head(kind: u8, words: [u64; 3]) -> Head {

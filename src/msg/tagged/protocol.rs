@@ -4,7 +4,7 @@
 use super::eager::one_less;
 use super::packets::{
     CREDIT, CTS, Cts, DELIVERED, EAGER, FIN, FRAGMENT, FRAGMENT_DONE, Fragment, QUERY, RTS, SYNC,
-    SYNC_ACK,
+    SYNC_ACK, WANTS,
 };
 use super::slots::Phase;
 use super::state::TaggedProtocol;
@@ -35,6 +35,7 @@ impl TaggedProtocol {
             RTS => self.rts_arrived(context, head, body),
             QUERY => self.delivery_queried(context, head),
             CREDIT => self.credit_arrived(context, head.from, head.words[0]),
+            WANTS => self.credit_wanted(context, head.from),
             _ => self.answered(context, head, body),
         }
     }

@@ -81,6 +81,7 @@ impl TaggedProtocol {
             None => {
                 slot.phase = Phase::Posted;
                 state.engine.post(spec.channel, spec.bits, spec.ignore, at);
+                self.flows.let_come(context, |peer| spec.from.is_none_or(|from| from == peer));
             }
         }
         Ok(at)

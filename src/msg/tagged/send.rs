@@ -1,10 +1,10 @@
 //! Sends: whole, by rendezvous, or later, when their peer has credit.
 
-use super::flow::PeerFlow;
+use super::flow::{Flows, PeerFlow};
 use super::packets::{EAGER, head};
 use super::slots::Phase;
 use super::state::{State, TaggedProtocol, bytes};
-use crate::device::{Body, Context};
+use crate::device::{ANYBODY, Body, Context};
 use crate::msg::error::MsgError;
 use crate::msg::types::{Envelope, LaidOut, Outgoing, Sent};
 use crate::netmod::Netmod;
@@ -163,6 +163,9 @@ impl TaggedProtocol {
         }
         if flow.waits.get() || !flow.credit.has_heads(&self.flows.limits) {
             slot.phase = Phase::Queued;
+            if !flow.waits.get() {
+                Flows::ask(context, to.peer);
+            }
             flow.push(at);
             state.counts.queued += 1;
             return Ok(Sent::Pending(at));
@@ -201,6 +204,19 @@ impl TaggedProtocol {
         flow.credit.told(counts);
         if flow.waits.get() {
             self.send_queued(context, &mut self.state.borrow_mut(), flow);
+            if flow.waits.get() {
+                Flows::ask(context, peer);
+            }
+        }
+    }
+
+    /// Sends of a peer wait for credit.
+    pub(super) fn credit_wanted<N: Netmod>(&self, context: &Context<N>, peer: u32) {
+        self.flows.asked(peer);
+        let mut state = self.state.borrow_mut();
+        let mut slots = state.slots.live().map(|(_, slot)| slot);
+        if slots.any(|slot| slot.phase == Phase::Posted && [peer, ANYBODY].contains(&slot.peer)) {
+            self.flows.let_come(context, |wanting| wanting == peer);
         }
     }
 

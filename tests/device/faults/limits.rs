@@ -171,9 +171,9 @@ pub fn none_lost(output: &Output) -> Result {
     Ok(())
 }
 
-/// A job in a mount namespace of its own whose /dev/shm is small, or why there
-/// can be none.
-pub fn in_small_shm(mount: &'static str) -> std::result::Result<Vec<&'static str>, String> {
+/// A job in a mount namespace of its own, such as one whose /dev/shm is small, or why
+/// there can be none.
+pub fn in_own_mounts(mount: &'static str) -> std::result::Result<Vec<&'static str>, String> {
     let words = ["unshare", "--mount", "sh", "-c", mount, "sh"];
     let tried = Command::new(words[0]).args(&words[1..]).arg("true").output();
     match tried {
@@ -185,6 +185,10 @@ pub fn in_small_shm(mount: &'static str) -> std::result::Result<Vec<&'static str
 
 pub const SMALL_SHM: &str = "mount -t tmpfs -o size=8m tmpfs /dev/shm && exec \"$@\"";
 pub const READ_ONLY_SHM: &str = "mount -t tmpfs -o ro tmpfs /dev/shm && exec \"$@\"";
+/// Files of it are no libraries.
+pub const WITHOUT_LIBFABRIC: &str = "PATH=$PATH:/sbin:/usr/sbin; \
+    for file in $(ldconfig -p | sed -n 's/.*libfabric.* => //p'); do mount --bind /dev/null $file; done; \
+    exec \"$@\"";
 /// Has space for one endpoint.
 pub const SHM_FOR_ONE: &str = "mount -t tmpfs -o size=20m tmpfs /dev/shm && exec \"$@\"";
 

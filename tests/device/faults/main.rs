@@ -216,25 +216,35 @@ fn main() -> ExitCode {
         |boot: Arc<dyn Boot>| refuses(boot, &["/nonexistent", "RANKWAY_LIBFABRIC", "install"]);
     let nowhere = ("RANKWAY_LIBFABRIC", "/nonexistent");
     add(refusing("no libfabric", none).env(nowhere.0, nowhere.1).env("RANKWAY_PROVIDER", "shm"));
-    // Which is not looked for where nobody needs it.
-    let unneeded = Scenario::new("no libfabric/on a node", 3, rma::words::<CREATED, Ofi>);
-    add(unneeded.env(nowhere.0, nowhere.1));
+    add(refusing("no libfabric, on a node", none).env(nowhere.0, nowhere.1));
+    match in_own_mounts(WITHOUT_LIBFABRIC) {
+        Ok(words) => {
+            // It is not looked for where nobody needs it.
+            let unneeded = Scenario::new("no libfabric/on a node", 3, rma::words::<CREATED, Ofi>);
+            add(unneeded.under(&words));
+            let none = |boot: Arc<dyn Boot>| refuses(boot, &["'tcp'", "libfabric", "install"]);
+            add(refusing("tcp without libfabric", none)
+                .env("RANKWAY_PROVIDER", "tcp")
+                .under(&words));
+        }
+        Err(why) => eprintln!("no libfabric: skipped, no mount namespace: {why}"),
+    }
     add(Scenario::new("refused/one rank", 3, one_without_provider));
 
-    match in_small_shm(SMALL_SHM) {
+    match in_own_mounts(SMALL_SHM) {
         Ok(words) => {
             let full = |boot: Arc<dyn Boot>| refuses(boot, &["/dev/shm", "bytes free", "remount"]);
             let named = refusing("full shm", full).env("RANKWAY_PROVIDER", "shm");
             add(named.under(&words));
             // What one rank may have, libfabric hides from all where there are two processors.
             if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1)
-                && let Ok(words) = in_small_shm(SHM_FOR_ONE)
+                && let Ok(words) = in_own_mounts(SHM_FOR_ONE)
             {
                 let one = refusing("shm for one", full).env("RANKWAY_PROVIDER", "shm");
                 add(one.under(&words));
             }
             add(Scenario::new("full shm/network", 2, rma::words::<CREATED, Ofi>).under(&words));
-            if let Ok(words) = in_small_shm(READ_ONLY_SHM) {
+            if let Ok(words) = in_own_mounts(READ_ONLY_SHM) {
                 let read_only = Scenario::new("read-only shm", 2, rma::words::<CREATED, Ofi>);
                 add(read_only.under(&words));
             }
