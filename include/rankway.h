@@ -712,7 +712,8 @@ int rankway_group_add(struct rankway_device_t device,
  * context `index` arrives on the peers' of the same index; -1 takes the
  * smallest that is free. Not collective. The first message to a peer goes once
  * that peer's first context has made progress, which tells where the other is;
- * one opened again speaks to those that were opened again, too.
+ * one opened again speaks to those that were opened again, too. Over the node's
+ * own module some 16 contexts of each process at a time reach a peer.
  */
 int rankway_context_open(struct rankway_device_t device,
                          int index,

@@ -98,7 +98,8 @@ impl<N: Netmod> Device<N> {
     }
 
     /// Opens the context with an index from 1, for the calling thread: what it
-    /// sends arrives on the peers' contexts of the same index.
+    /// sends arrives on the peers' contexts of the same index. (Over the node's own
+    /// module some 16 contexts of each process at a time reach a peer.)
     ///
     /// # Errors
     /// [`DeviceError::ContextTaken`] for one that is open; as

@@ -210,11 +210,12 @@ struct Slot {
 impl Slot {
     fn end(self, status: Status, number: u64) {
         self.outstanding.end(self.peer);
-        // (One that is here alone is waited for no more.)
-        match self.answer.filter(|answer| Rc::strong_count(answer) > 1) {
-            Some(answer) => answer.0.set(Some((status, number))),
-            None if status == Status::Done => {}
-            None => self.outstanding.refuse(self.peer, status),
+        match self.answer {
+            Some(answer) if Rc::strong_count(&answer) > 1 => answer.0.set(Some((status, number))),
+            // (Here alone, so waited for no more: who did was told of a death.)
+            Some(_) if status == Status::Dead => {}
+            _ if status == Status::Done => {}
+            _ => self.outstanding.refuse(self.peer, status),
         }
     }
 }
@@ -371,9 +372,12 @@ impl<N: Netmod> RmaHandler<N> {
     }
 
     /// Takes an answer, or carries out a request and has its answer.
-    fn handle(&self, head: &Head, body: &[u8]) -> Option<(Head, Vec<u8>)> {
+    fn handle(&self, context: &Context<N>, head: &Head, body: &[u8]) -> Option<(Head, Vec<u8>)> {
         if head.kind == opcode::ANSWER {
-            self.answered(head.from, head.words, body);
+            // (Who asked one that is dead was told so, and has its buffers again.)
+            if context.check_alive(head.from).is_ok() {
+                self.answered(head.from, head.words, body);
+            }
             return None;
         }
         // A malformed packet has no meta word, and no answer.
@@ -640,7 +644,7 @@ impl<N: Netmod> PacketHandler<N> for RmaHandler<N> {
     }
 
     fn arrived(&self, context: &Context<N>, head: &Head, body: &[u8]) {
-        if let Some(answer) = self.handle(head, body) {
+        if let Some(answer) = self.handle(context, head, body) {
             let (answer, out) = fitting(context, head.from, 0, answer);
             if head.kind == opcode::LOCK && answer.words[1] == Status::Busy as u64 {
                 let [window, place, _] = head.words;
@@ -655,7 +659,7 @@ impl<N: Netmod> PacketHandler<N> for RmaHandler<N> {
     }
 
     fn forwarded(&self, context: &Context<N>, index: u32, head: &Head, body: &[u8]) {
-        if let Some(answer) = self.handle(head, body) {
+        if let Some(answer) = self.handle(context, head, body) {
             let (answer, out) = fitting(context, head.from, HEAD, answer);
             context.forward_answer(head.from, index, answer, &out);
         }

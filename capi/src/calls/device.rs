@@ -248,7 +248,8 @@ pub unsafe extern "C" fn rankway_group_add(
 /// context `index` arrives on the peers' of the same index; -1 takes the
 /// smallest that is free. Not collective. The first message to a peer goes once
 /// that peer's first context has made progress, which tells where the other is;
-/// one opened again speaks to those that were opened again, too.
+/// one opened again speaks to those that were opened again, too. Over the node's
+/// own module some 16 contexts of each process at a time reach a peer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_context_open(
     device: rankway_device_t,
