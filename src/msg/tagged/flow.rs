@@ -208,7 +208,7 @@ impl Flows {
         }
     }
 
-    /// A receive or a probe waits for a message of these peers behind all that lies here:
+    /// A receive waits for a message of these peers behind all that lies here:
     /// those that have asked may send more.
     #[inline]
     pub(super) fn let_come<N: Netmod>(&self, context: &Context<N>, from: impl Fn(u32) -> bool) {

@@ -25,8 +25,7 @@ impl std::fmt::Debug for Kept {
 impl Kept {
     /// An endpoint's, which is going.
     pub(super) fn keep(&self, peers: impl Iterator<Item = Box<Peer>>) {
-        let idle = peers.inspect(|peer| peer.forget_operations()).map(Idle);
-        self.with(|kept| kept.extend(idle));
+        self.with(|kept| kept.extend(peers.map(Idle)));
     }
 
     /// One that sends to these rings.
