@@ -460,16 +460,20 @@ fn rows_of_every_length_are_copied() {
 fn small_tables_in_long_loops_are_copied() {
     let count = if cfg!(miri) { 20 } else { 700 };
     let b = Layout::basic(Basic::U8);
-    let lists: [&[(u64, i64)]; 6] = [
+    let lists: [&[(u64, i64)]; 9] = [
         &[(24, 0), (32, 40)],
         &[(5, 0), (70, 9), (1, 80)],
         &[(8, 0), (8, 16), (8, 48)],
         &[(13, 1), (13, 20), (13, 90)],
+        // (About a line a round: up to 32 bytes a run, up to 64, and at both limits.)
+        &[(1, 0), (2, 3), (31, 10)],
+        &[(33, 1), (20, 40), (1, 94)],
+        &[(3, 0), (64, 9)],
+        // (In these an element's last run touches the next one's first.)
         &[(24, 0), (32, 40)],
         &[(4, 0), (70, 9), (3, 82), (6, 90)],
     ];
-    // (In the last ones an element's last run touches the next one's first.)
-    for (list, extent) in lists.into_iter().zip([112, 112, 112, 112, 72, 96]) {
+    for (list, extent) in lists.into_iter().zip([112, 112, 112, 112, 64, 95, 80, 72, 96]) {
         let (lens, at): (Vec<u64>, Vec<i64>) = list.iter().copied().unzip();
         let one = Layout::hindexed(&lens, &at, &b).unwrap().resized(0, extent).unwrap();
         let all = Layout::contiguous(count, &one).unwrap();

@@ -158,9 +158,9 @@ unsafe fn word<S: Set, const SIZE: usize>(from: *const u8, to: *mut u8) {
 ///
 /// # Safety
 /// [MEM] `len` bytes can be read on the one side and written on the other, which are apart;
-/// they are no more than twice `WORD`, 8 or 16; the set is AVX-512.
+/// they are 1 to twice `WORD`, 8, 16 or 32; the set is AVX-512.
 #[inline(always)]
-unsafe fn masked<S: Set, const WORD: usize>(from: *const u8, to: *mut u8, len: usize) {
+pub(super) unsafe fn masked<S: Set, const WORD: usize>(from: *const u8, to: *mut u8, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if S::LEVEL == Level::Avx512 {
         use std::arch::x86_64 as x86;
@@ -173,9 +173,13 @@ unsafe fn masked<S: Set, const WORD: usize>(from: *const u8, to: *mut u8, len: u
                     let word = x86::_mm_maskz_loadu_epi8(mask as u16, from);
                     x86::_mm_mask_storeu_epi8(to, mask as u16, word);
                 }
-                _ => {
+                16 => {
                     let word = x86::_mm256_maskz_loadu_epi8(mask as u32, from);
                     x86::_mm256_mask_storeu_epi8(to, mask as u32, word);
+                }
+                _ => {
+                    let word = x86::_mm512_maskz_loadu_epi8(mask, from);
+                    x86::_mm512_mask_storeu_epi8(to, mask, word);
                 }
             }
         }

@@ -1,7 +1,9 @@
 //! Runs at the places of a table.
 
 use super::super::table::{Offsets, Runs};
-use super::line::{LINE, Piece, apart, copy, copy_short, load, store, write_line};
+use super::line::{
+    LINE, Piece, apart, copy, copy_short, load, masked, prefetch, prefetch_write, store, write_line,
+};
 use super::words::{Listed, Rounds, SHORT, Strided, by_length, by_width};
 use super::{Dim, Level, Plan, Set, dispatch};
 use std::ops::Range;
@@ -163,8 +165,9 @@ unsafe fn rounds_of<S: Set, const WORD: usize, const N: usize, const PACK: bool>
 const STRIP: usize = 16 << 10;
 
 /// A few runs of different lengths, in many rounds: where a strip of rounds stays in
-/// the first cache, run by run over each strip. What goes past the caches is copied round
-/// by round, so that memory is read all the time, where the instructions are wide enough.
+/// the first cache, run by run over each strip. What is past the caches is copied round
+/// by round, so that memory is read all the time, where the instructions are wide enough:
+/// rounds of about a line with masks, longer ones through a buffer.
 ///
 /// # Safety
 /// As [`equal`].
@@ -179,7 +182,15 @@ unsafe fn few_runs<S: Set, const PACK: bool>(
     let size: usize = list.iter().map(|run| run.1).sum();
     // SAFETY: the caller's.
     unsafe {
-        if PACK && plan.streaming && S::LEVEL == Level::Avx512 && size <= GATHERED {
+        let masks = plan.streaming && S::LEVEL == Level::Avx512;
+        if masks && ABOUT_A_LINE.contains(&rounds.stride) {
+            match list.iter().map(|run| run.1).max() {
+                Some(..=32) => return with_masks::<S, PACK, 16>(mem, stream, rounds, list),
+                Some(..=64) => return with_masks::<S, PACK, 32>(mem, stream, rounds, list),
+                _ => {}
+            }
+        }
+        if PACK && masks && size <= GATHERED {
             return gathered::<S>(mem, stream, rounds, list, size);
         }
         let strip = STRIP / (size + rounds.stride.unsigned_abs());
@@ -218,6 +229,47 @@ unsafe fn round_by_round<S: Set, const PACK: bool>(
             let (from, to) = if PACK { (at, stream) } else { (stream, at) };
             // SAFETY: the caller's.
             unsafe { copy_short::<S>(from, to, len) };
+            stream = stream.wrapping_add(len);
+        }
+        mem = mem.wrapping_offset(rounds.stride);
+    }
+}
+
+/// Bytes from one round to the next where a line a round asks for nearly all of them, and
+/// for none twice: that would cost more than one not at all, as would finding out which have
+/// been asked for.
+const ABOUT_A_LINE: Range<isize> = LINE as isize..LINE as isize * 3 / 2;
+
+/// Bytes that lines are asked for ahead of their use: some pages, as the processor's own
+/// prefetcher waits for a page to be looked up.
+const AHEAD: usize = 16 << 10;
+
+/// Rounds of runs of up to twice `WORD` bytes, a masked word each: branches by length would be
+/// guessed wrong in turn, and memory is not read meanwhile.
+///
+/// # Safety
+/// As [`few_runs`]; no run is empty.
+#[inline(always)]
+unsafe fn with_masks<S: Set, const PACK: bool, const WORD: usize>(
+    mut mem: *mut u8,
+    mut stream: *mut u8,
+    rounds: Dim,
+    list: &[(isize, usize)],
+) {
+    for _ in 0..rounds.count {
+        let (of_mem, of_stream) = (mem.wrapping_add(AHEAD), stream.wrapping_add(AHEAD));
+        if PACK {
+            prefetch(of_mem);
+            prefetch_write(of_stream);
+        } else {
+            prefetch(of_stream);
+            prefetch_write(of_mem);
+        }
+        for &(offset, len) in list {
+            let at = mem.wrapping_offset(offset);
+            let (from, to) = if PACK { (at, stream) } else { (stream, at) };
+            // SAFETY: the caller's.
+            unsafe { masked::<S, WORD>(from, to, len) };
             stream = stream.wrapping_add(len);
         }
         mem = mem.wrapping_offset(rounds.stride);
