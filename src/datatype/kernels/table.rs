@@ -182,21 +182,22 @@ unsafe fn few_runs<S: Set, const PACK: bool>(
     let size: usize = list.iter().map(|run| run.1).sum();
     // SAFETY: the caller's.
     unsafe {
-        let masks = plan.streaming && S::LEVEL == Level::Avx512;
-        if masks && ABOUT_A_LINE.contains(&rounds.stride) {
+        // (No form has an empty run, and no description of one is taken.)
+        let past = plan.streaming && S::LEVEL == Level::Avx512;
+        if past && ABOUT_A_LINE.contains(&rounds.stride) {
             match list.iter().map(|run| run.1).max() {
-                Some(..=32) => return with_masks::<S, PACK, 16>(mem, stream, rounds, list),
-                Some(..=64) => return with_masks::<S, PACK, 32>(mem, stream, rounds, list),
+                Some(..=32) => return round_by_round::<S, PACK, 16>(mem, stream, rounds, list),
+                Some(..=64) => return round_by_round::<S, PACK, 32>(mem, stream, rounds, list),
                 _ => {}
             }
         }
-        if PACK && masks && size <= GATHERED {
+        if PACK && past && size <= GATHERED {
             return gathered::<S>(mem, stream, rounds, list, size);
         }
         let strip = STRIP / (size + rounds.stride.unsigned_abs());
         let one_by_one = !PACK && plan.streaming && S::LEVEL > Level::Portable;
         if one_by_one || strip < 8 {
-            return round_by_round::<S, PACK>(mem, stream, rounds, list);
+            return round_by_round::<S, PACK, 0>(mem, stream, rounds, list);
         }
         let mut first = 0;
         while first < rounds.count {
@@ -214,21 +215,42 @@ unsafe fn few_runs<S: Set, const PACK: bool>(
     }
 }
 
+/// Runs by words and branches, or, where `WORD` is not 0, of up to twice that, by a masked word
+/// each, lines of both sides asked for: branches by length are guessed wrong in turn, and
+/// memory is not read meanwhile.
+///
 /// # Safety
-/// As [`few_runs`].
+/// As [`few_runs`]; where `WORD` is not 0, runs have 1 to twice as many bytes and the set is
+/// AVX-512.
 #[inline(always)]
-unsafe fn round_by_round<S: Set, const PACK: bool>(
+unsafe fn round_by_round<S: Set, const PACK: bool, const WORD: usize>(
     mut mem: *mut u8,
     mut stream: *mut u8,
     rounds: Dim,
     list: &[(isize, usize)],
 ) {
     for _ in 0..rounds.count {
+        if WORD > 0 {
+            let (of_mem, of_stream) = (mem.wrapping_add(AHEAD), stream.wrapping_add(AHEAD));
+            if PACK {
+                prefetch(of_mem);
+                prefetch_write(of_stream);
+            } else {
+                prefetch(of_stream);
+                prefetch_write(of_mem);
+            }
+        }
         for &(offset, len) in list {
             let at = mem.wrapping_offset(offset);
             let (from, to) = if PACK { (at, stream) } else { (stream, at) };
-            // SAFETY: the caller's.
-            unsafe { copy_short::<S>(from, to, len) };
+            // SAFETY: the caller's; the two are apart.
+            unsafe {
+                if WORD > 0 {
+                    masked::<S, WORD>(from, to, len);
+                } else {
+                    copy_short::<S>(from, to, len);
+                }
+            }
             stream = stream.wrapping_add(len);
         }
         mem = mem.wrapping_offset(rounds.stride);
@@ -243,38 +265,6 @@ const ABOUT_A_LINE: Range<isize> = LINE as isize..LINE as isize * 3 / 2;
 /// Bytes that lines are asked for ahead of their use: some pages, as the processor's own
 /// prefetcher waits for a page to be looked up.
 const AHEAD: usize = 16 << 10;
-
-/// Rounds of runs of up to twice `WORD` bytes, a masked word each: branches by length would be
-/// guessed wrong in turn, and memory is not read meanwhile.
-///
-/// # Safety
-/// As [`few_runs`]; no run is empty.
-#[inline(always)]
-unsafe fn with_masks<S: Set, const PACK: bool, const WORD: usize>(
-    mut mem: *mut u8,
-    mut stream: *mut u8,
-    rounds: Dim,
-    list: &[(isize, usize)],
-) {
-    for _ in 0..rounds.count {
-        let (of_mem, of_stream) = (mem.wrapping_add(AHEAD), stream.wrapping_add(AHEAD));
-        if PACK {
-            prefetch(of_mem);
-            prefetch_write(of_stream);
-        } else {
-            prefetch(of_stream);
-            prefetch_write(of_mem);
-        }
-        for &(offset, len) in list {
-            let at = mem.wrapping_offset(offset);
-            let (from, to) = if PACK { (at, stream) } else { (stream, at) };
-            // SAFETY: the caller's.
-            unsafe { masked::<S, WORD>(from, to, len) };
-            stream = stream.wrapping_add(len);
-        }
-        mem = mem.wrapping_offset(rounds.stride);
-    }
-}
 
 /// Bytes that are put together before their lines are written past the caches.
 const GATHERED: usize = 2048;
