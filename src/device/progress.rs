@@ -29,11 +29,11 @@ impl<N: Netmod> Context<N> {
             return self.progress_lock.refused();
         };
         let served = self.inbox_served() || self.providers_are_quiet();
-        let result = if served && !self.has_queued() && !self.dispatch.has_pending() {
-            Ok(())
-        } else {
-            self.progress_all(served)
-        };
+        if served && !self.has_queued() && !self.dispatch.has_pending() {
+            guard.leave();
+            return Ok(());
+        }
+        let result = self.progress_all(served);
         guard.leave();
         result
     }

@@ -59,7 +59,7 @@ const NOWHERE: Links = Links { bin: NONE, previous: NONE, next: NONE };
 
 /// Queues by key.
 pub(super) struct Index {
-    /// Open addressing; a power of two.
+    /// Open addressing; a power of two, or none before the first node.
     bins: Vec<Bin>,
     /// Bins with a key, their queues empty or not.
     keys: usize,
@@ -69,7 +69,7 @@ pub(super) struct Index {
 
 impl Index {
     pub(super) fn new() -> Index {
-        Index { bins: vec![EMPTY; SMALLEST], keys: 0, links: Vec::new() }
+        Index { bins: Vec::new(), keys: 0, links: Vec::new() }
     }
 
     /// The bin of a key, or the vacant one where it would be.
@@ -87,6 +87,9 @@ impl Index {
     /// The first node of a key's queue.
     #[inline]
     pub(super) fn front(&self, key: &Key) -> Option<u32> {
+        if self.keys == 0 {
+            return None;
+        }
         let head = self.bins[self.find(key)].head;
         (head < VACANT).then_some(head)
     }
@@ -94,6 +97,9 @@ impl Index {
     /// The same, taken out.
     #[inline]
     pub(super) fn pop(&mut self, key: &Key) -> Option<u32> {
+        if self.keys == 0 {
+            return None;
+        }
         let at = self.find(key);
         let bin = &mut self.bins[at];
         let node = bin.head;
@@ -122,6 +128,9 @@ impl Index {
     /// Appends a node that is in no queue.
     #[inline]
     pub(super) fn push(&mut self, key: &Key, node: u32) {
+        if self.bins.is_empty() {
+            self.rehash();
+        }
         let mut at = self.find(key);
         if self.bins[at].head == VACANT {
             at = self.new_bin(key, at);

@@ -6,13 +6,13 @@
 //! those that are matched in their order are found at its front. The others are
 //! older, and queued by their mask: an arrival looks once for each mask in use (one
 //! without wildcards, four with all that MPI has), however many receives are
-//! posted. A receive without wildcards finds its message at once; one with a
-//! wildcard goes through its channel's messages in the order they came.
+//! posted. Messages that found no receive are [`kept`](super::kept).
 //!
 //! Knows nothing of peers, buffers or packets.
 
 use super::index::{Index, Key};
-use super::recent::{Found, Posted, Recent};
+use super::kept::Kept;
+use super::recent::{Found, Pattern, Recent};
 
 /// Posted receives and messages nobody has asked for yet.
 pub(super) struct Engine<U> {
@@ -28,56 +28,7 @@ pub(super) struct Engine<U> {
     /// Their masks with wildcards, and how many have each.
     masks: Vec<(u64, usize)>,
     clock: u64,
-    messages: Slab<Message<U>>,
-    /// How many messages there are.
-    kept: usize,
-    exact: Index,
-    /// All of a channel.
-    ordered: Index,
-}
-
-struct Message<U> {
-    bits: u64,
-    what: U,
-}
-
-/// Values under small numbers that are used again.
-struct Slab<T> {
-    places: Vec<Option<T>>,
-    free: Vec<u32>,
-}
-
-impl<T> Slab<T> {
-    fn new() -> Slab<T> {
-        Slab { places: Vec::new(), free: Vec::new() }
-    }
-
-    #[inline]
-    fn insert(&mut self, value: T) -> u32 {
-        if let Some(at) = self.free.pop() {
-            self.places[at as usize] = Some(value);
-            return at;
-        }
-        self.places.push(Some(value));
-        self.places.len() as u32 - 1
-    }
-
-    #[inline]
-    fn get(&self, at: u32) -> Option<&T> {
-        self.places.get(at as usize)?.as_ref()
-    }
-
-    #[inline]
-    fn remove(&mut self, at: u32) -> Option<T> {
-        let value = self.places.get_mut(at as usize)?.take()?;
-        self.free.push(at);
-        Some(value)
-    }
-}
-
-/// The key under which all messages of a channel are in order.
-fn whole(channel: u64) -> Key {
-    Key::new(channel, 0, u64::MAX)
+    kept: Kept<U>,
 }
 
 impl<U> Engine<U> {
@@ -90,10 +41,7 @@ impl<U> Engine<U> {
             stamps: Vec::new(),
             masks: Vec::new(),
             clock: 0,
-            messages: Slab::new(),
-            kept: 0,
-            exact: Index::new(),
-            ordered: Index::new(),
+            kept: Kept::new(),
         }
     }
 
@@ -109,6 +57,12 @@ impl<U> Engine<U> {
         Key::new(channel, bits & !self.marks, ignore)
     }
 
+    /// What a receive takes.
+    #[inline(always)]
+    fn pattern(&self, channel: u64, bits: u64, ignore: u64) -> Pattern {
+        Pattern { channel, bits, mask: !(ignore | self.marks) }
+    }
+
     /// Posts a receive that found no message, under the number of its request,
     /// which is not posted.
     #[inline]
@@ -122,20 +76,20 @@ impl<U> Engine<U> {
     /// The same where the engine [is open](Engine::is_open).
     #[inline(always)]
     pub(super) fn post_open(&mut self, channel: u64, bits: u64, ignore: u64, request: u32) {
-        self.recent.push(Posted { channel, bits, mask: !(ignore | self.marks), request });
+        self.recent.push(self.pattern(channel, bits, ignore), request);
     }
 
     /// Returns true if a receive can be posted without a look at a message or a table.
     #[inline(always)]
     pub(super) fn is_open(&self) -> bool {
-        self.kept == 0 && !self.recent.is_full()
+        self.kept.is_empty() && !self.recent.is_full()
     }
 
     /// Moves the recent receives to the table.
     #[cold]
     #[inline(never)]
     fn file(&mut self) {
-        while let Some(Posted { channel, bits, mask, request }) = self.recent.take_first() {
+        while let Some((Pattern { channel, bits, mask }, request)) = self.recent.take_first() {
             let ignore = !(mask | self.marks);
             if ignore != 0 {
                 self.note_mask(ignore);
@@ -198,7 +152,7 @@ impl<U> Engine<U> {
     /// [`Engine::pop_first`].
     #[inline(always)]
     pub(super) fn first(&self, channel: u64, bits: u64) -> Option<u32> {
-        if self.tabled == 0 { self.recent.first(channel, bits) } else { None }
+        if self.tabled == 0 { self.recent.first(&Pattern::exact(channel, bits)) } else { None }
     }
 
     /// Takes the oldest receive out, which [`Engine::first`] found.
@@ -214,8 +168,8 @@ impl<U> Engine<U> {
         if let Some(request) = self.arrive_tabled(channel, bits) {
             return Some(request);
         }
-        match self.recent.search(channel, bits) {
-            Found::Request(request) => Some(request),
+        match self.recent.find(&Pattern::exact(channel, bits)) {
+            Found::At(place) => Some(self.recent.take(place)),
             Found::Nothing => None,
             Found::TooMany => {
                 self.file();
@@ -253,60 +207,51 @@ impl<U> Engine<U> {
     }
 
     /// Keeps a message that no receive took.
-    pub(super) fn store(&mut self, channel: u64, bits: u64, what: U) {
-        let node = self.messages.insert(Message { bits, what });
-        self.kept += 1;
-        self.exact.push(&self.key(channel, bits, 0), node);
-        self.ordered.push(&whole(channel), node);
-    }
-
     #[inline]
-    fn find(&self, channel: u64, bits: u64, ignore: u64) -> Option<u32> {
-        if self.kept == 0 {
-            return None;
-        }
-        if ignore & !self.marks == 0 {
-            return self.exact.front(&self.key(channel, bits, 0));
-        }
-        let mut node = self.ordered.front(&whole(channel))?;
-        while (self.messages.get(node)?.bits ^ bits) & !(ignore | self.marks) != 0 {
-            node = self.ordered.behind(node)?;
-        }
-        Some(node)
+    pub(super) fn store(&mut self, channel: u64, bits: u64, what: U) {
+        self.kept.push(channel, bits, self.marks, what);
     }
 
     /// Drops the kept message of these bits that `is` says it is. Returns false
     /// if there is none.
     pub(super) fn discard(&mut self, channel: u64, bits: u64, is: impl Fn(&U) -> bool) -> bool {
-        let mut next = self.exact.front(&self.key(channel, bits, 0));
-        while let Some(node) = next {
-            if self.messages.get(node).is_some_and(|message| is(&message.what)) {
-                self.messages.remove(node);
-                self.kept -= 1;
-                self.exact.remove(node);
-                self.ordered.remove(node);
-                return true;
-            }
-            next = self.exact.behind(node);
-        }
-        false
+        self.kept.discard(channel, bits, self.marks, is)
     }
 
     /// The first kept message that fits, and its bits.
-    pub(super) fn peek(&self, channel: u64, bits: u64, ignore: u64) -> Option<(u64, &U)> {
-        let message = self.messages.get(self.find(channel, bits, ignore)?)?;
-        Some((message.bits, &message.what))
+    pub(super) fn peek(&mut self, channel: u64, bits: u64, ignore: u64) -> Option<(u64, &U)> {
+        let pattern = self.pattern(channel, bits, ignore);
+        self.kept.peek(&pattern, self.marks)
     }
 
-    /// The same, taken out.
+    /// The message that came first of all, if it fits, with what `read` has of its bits and
+    /// it. Where that has nothing, the message stays.
+    #[inline]
+    pub(super) fn take_first<R>(
+        &mut self,
+        channel: u64,
+        bits: u64,
+        ignore: u64,
+        read: impl FnOnce(u64, &U) -> Option<R>,
+    ) -> Option<(R, U)> {
+        if self.kept.is_empty() {
+            return None;
+        }
+        let number = self.kept.first(&self.pattern(channel, bits, ignore))?;
+        let (bits, what) = self.kept.at(number)?;
+        let read = read(bits, what)?;
+        let (_, what) = self.kept.take_first(number)?;
+        Some((read, what))
+    }
+
+    /// The first kept message that fits and its bits, taken out.
     #[inline]
     pub(super) fn take(&mut self, channel: u64, bits: u64, ignore: u64) -> Option<(u64, U)> {
-        let node = self.find(channel, bits, ignore)?;
-        let message = self.messages.remove(node)?;
-        self.kept -= 1;
-        self.exact.remove(node);
-        self.ordered.remove(node);
-        Some((message.bits, message.what))
+        if self.kept.is_empty() {
+            return None;
+        }
+        let pattern = self.pattern(channel, bits, ignore);
+        self.kept.take(&pattern, self.marks)
     }
 }
 
@@ -344,6 +289,7 @@ mod tests {
         Message { channel: u64, bits: u64 },
         Probe { channel: u64, bits: u64, ignore: u64 },
         Cancel { which: usize },
+        Discard { which: usize },
     }
 
     fn step(tags: u64) -> impl Strategy<Value = Step> {
@@ -359,6 +305,7 @@ mod tests {
             1 => (channel, bits, ignore)
                 .prop_map(|(channel, bits, ignore)| Step::Probe { channel, bits, ignore }),
             1 => (0..8_usize).prop_map(|which| Step::Cancel { which }),
+            1 => (0..8_usize).prop_map(|which| Step::Discard { which }),
         ]
     }
 
@@ -372,7 +319,11 @@ mod tests {
             match step {
                 Step::Receive { channel, bits, ignore } => {
                     let want = naive.find(channel, bits, ignore).map(|at| naive.kept.remove(at));
-                    let got = engine.take(channel, bits, ignore);
+                    let got = engine
+                        .take_first(channel, bits, ignore, |bits, &what| {
+                            (what % 2 == 0).then_some(bits)
+                        })
+                        .or_else(|| engine.take(channel, bits, ignore));
                     assert_eq!(got, want.map(|(_, bits, what)| (bits, what)));
                     if got.is_none() {
                         engine.post(channel, bits, ignore, n);
@@ -399,7 +350,12 @@ mod tests {
                     engine.withdraw(request);
                     naive.posted.retain(|r| r.3 != request);
                 }
-                Step::Cancel { .. } => {}
+                Step::Discard { which } if which < naive.kept.len() => {
+                    let (channel, bits, what) = naive.kept.remove(which);
+                    assert!(engine.discard(channel, bits, |&kept| kept == what));
+                    assert!(!engine.discard(channel, bits, |&kept| kept == what));
+                }
+                Step::Cancel { .. } | Step::Discard { .. } => {}
             }
         }
     }

@@ -65,6 +65,7 @@ mod credit;
 mod elsewhere;
 mod error;
 mod index;
+mod kept;
 mod mailbox;
 mod matching;
 mod messenger;

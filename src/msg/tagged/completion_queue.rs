@@ -98,12 +98,33 @@ impl<N: Netmod> Tagged<N> {
         capacity: usize,
         cookie: NonZeroU64,
     ) -> Result<Started, MsgError> {
+        // SAFETY: [INTO].
+        if let Some(status) = unsafe { self.recv_now(spec, buf, capacity) } {
+            return Ok(Started::Done(Ok(status)));
+        }
         // SAFETY: [INTO], until the completion.
         let at = unsafe {
             let buffer = RecvBuffer::lent(buf, capacity);
             self.protocol().receive(self.context(), spec, buffer)?
         };
         Ok(self.started(at, cookie))
+    }
+
+    /// Receives the message that came first of all that lie here, if it fits the receive
+    /// and its buffer, came whole, and nobody waits to hear of it. `None`: nothing has
+    /// happened, [`Tagged::start_recv`] is to begin the receive.
+    ///
+    /// # Safety
+    /// \[INTO\], until the return.
+    #[inline]
+    pub unsafe fn recv_now(
+        &self,
+        spec: &MatchSpec,
+        buf: *mut u8,
+        capacity: usize,
+    ) -> Option<Status> {
+        // SAFETY: [INTO].
+        unsafe { self.protocol().receive_kept(self.context(), spec, buf, capacity) }
     }
 
     /// Posts a receive, if that is all there is to do, as it mostly is where no message

@@ -40,6 +40,39 @@ impl TaggedProtocol {
         Some(id)
     }
 
+    /// Receives the message that came first of all that lie here, if that came whole, fits,
+    /// and nobody waits to hear of it. `None` otherwise, and nothing has happened.
+    ///
+    /// # Safety
+    /// \[INTO\], until the return.
+    pub(super) unsafe fn receive_kept<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        spec: &MatchSpec,
+        buf: *mut u8,
+        capacity: usize,
+    ) -> Option<Status> {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        let read = |bits, message: &Unexpected| match &message.body {
+            UnexpectedBody::Eager(body, None) if body.len() <= capacity => {
+                // SAFETY: [INTO]: `capacity` bytes, which may be none; the body is a copy.
+                unsafe { buf.copy_from(body.as_ptr(), body.len()) };
+                Some(Status { peer: message.peer, bits, length: message.length, cancelled: false })
+            }
+            _ => None,
+        };
+        let (status, message) =
+            state.engine.take_first(spec.channel, spec.bits, spec.ignore, read)?;
+        state.counts.unexpected -= 1;
+        if let UnexpectedBody::Eager(body, _) = message.body {
+            state.counts.unexpected_bytes -= body.len();
+            self.flows.consumed(context, status.peer, body.len());
+            state.pool.give(body);
+        }
+        Some(status)
+    }
+
     /// Begins a receive: its request.
     ///
     /// # Safety
@@ -172,7 +205,7 @@ impl TaggedProtocol {
 
     /// The first message that fits, left where it is.
     pub(super) fn peek(&self, spec: &MatchSpec) -> Option<Status> {
-        let state = self.state.borrow();
+        let mut state = self.state.borrow_mut();
         let (bits, message) = state.engine.peek(spec.channel, spec.bits, spec.ignore)?;
         Some(Status { peer: message.peer, bits, length: message.length, cancelled: false })
     }

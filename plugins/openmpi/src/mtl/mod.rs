@@ -35,11 +35,15 @@ const TAGS: u64 = i32::MAX as u64;
 
 /// A receive's choice.
 fn match_spec(comm: &Comm, source: c_int, tag: c_int) -> MatchSpec {
-    let (from, source, sources) = match source {
-        ANY_SOURCE => (None, 0, SOURCES),
-        rank => (Some(comm.peer(rank)), rank, 0),
-    };
+    let from = if source == ANY_SOURCE { None } else { Some(comm.peer(source)) };
+    let (bits, ignore) = match_bits(source, tag);
+    MatchSpec { channel: comm.channel, bits, ignore, from }
+}
+
+/// The bits of a source and a tag, and which of them are wildcards.
+#[inline]
+fn match_bits(source: c_int, tag: c_int) -> (u64, u64) {
+    let (source, sources) = if source == ANY_SOURCE { (0, SOURCES) } else { (source, 0) };
     let (tag, tags) = if tag == ANY_TAG { (0, TAGS) } else { (tag, 0) };
-    let bits = u64::from(source as u32) << 32 | u64::from(tag as u32);
-    MatchSpec { channel: comm.channel, bits, ignore: sources | tags, from }
+    (u64::from(source as u32) << 32 | u64::from(tag as u32), sources | tags)
 }

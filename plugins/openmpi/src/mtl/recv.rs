@@ -2,12 +2,12 @@
 
 use super::module::state;
 use super::probe::Matched;
-use super::{ANY_TAG, match_spec};
+use super::{ANY_TAG, match_bits, match_spec};
 use crate::buffer::Buffer;
 use crate::comm::Comm;
 use crate::ffi;
 use crate::log::{fatal, guarded};
-use crate::request::Request;
+use crate::request::{self, Request};
 use rankway::msg::{MatchSpec, Started};
 use rankway::netmod::Netmod;
 use std::ffi::c_int;
@@ -40,12 +40,43 @@ pub(super) unsafe extern "C" fn irecv<N: Netmod>(
                 return ffi::SUCCESS;
             }
         }
+        irecv_kept::<N>(mtl, comm, source, tag, convertor, request)
+    }
+}
+
+/// Begins a receive that may have a message already, or has wildcards.
+///
+/// # Safety
+/// \[MPI\], \[REQ\], as [`irecv`].
+#[inline(never)]
+unsafe extern "C" fn irecv_kept<N: Netmod>(
+    mtl: *mut ffi::mca_mtl_base_module_t,
+    comm: *mut ffi::ompi_communicator_t,
+    source: c_int,
+    tag: c_int,
+    convertor: *mut ffi::opal_convertor_t,
+    request: *mut ffi::mca_mtl_request_t,
+) -> c_int {
+    // SAFETY: [MPI], [REQ].
+    unsafe {
+        if let Some(inner) = state::<N>(mtl).unlocked()
+            && let Some(buffer) = Buffer::plainly_received(convertor)
+        {
+            let (bits, ignore) = match_bits(source, tag);
+            // (A message that lies here is found by its bits.)
+            let spec = MatchSpec { channel: Comm::of(comm).channel, bits, ignore, from: None };
+            if let Some(status) = inner.tagged.recv_now(&spec, buffer.start, buffer.bytes) {
+                let place = Request::set(request, &buffer, convertor);
+                request::succeeded(place.cookie(), &status);
+                return ffi::SUCCESS;
+            }
+        }
         irecv_slowly::<N>(mtl, comm, source, tag, convertor, request)
     }
 }
 
 /// Begins a receive with wildcards, one that is not one piece of the user's memory, one
-/// that may have a message already, or one of several threads'.
+/// that finds a message that did not come whole, or one of several threads'.
 ///
 /// # Safety
 /// \[MPI\], \[REQ\], as [`irecv`].

@@ -38,9 +38,11 @@ fn open() -> std::sync::MutexGuard<'static, Vec<OpenRequest>> {
 
 /// Completes the requests that ended; how many.
 pub(super) unsafe extern "C" fn progress() -> c_int {
-    if COUNT.load(Ordering::Relaxed) == 0 {
-        return 0;
-    }
+    if COUNT.load(Ordering::Relaxed) == 0 { 0 } else { complete_ended() }
+}
+
+#[inline(never)]
+fn complete_ended() -> c_int {
     // Another thread polls, or this is a nested call.
     let Ok(mut all) = OPEN.try_lock() else { return 0 };
     let mut ended = Vec::new();
