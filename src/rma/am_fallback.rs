@@ -157,6 +157,9 @@ impl OutstandingRequests {
     /// Removes the failures at `peers`, at any peer when that is empty: the first of them.
     pub(super) fn take_refused(&self, peers: &[u32]) -> Option<(u32, Status)> {
         let mut refused = self.refused.borrow_mut();
+        if refused.is_empty() {
+            return None;
+        }
         let mut first = None;
         refused.retain(|&(peer, status)| {
             let covered = peers.is_empty() || peers.contains(&peer);

@@ -126,7 +126,7 @@ impl<N: Netmod> Access<N> {
         disp: usize,
         layout: &Layout,
     ) -> Result<i64, Error> {
-        self.check(rank, 0, 0)?;
+        self.check_rank(rank)?;
         let state = self.borrowed_state()?;
         let (bytes, unit) = (state.sizes.get(rank), state.units.get(rank) as usize);
         let (first, end) = layout.true_bounds().unwrap_or((0, 0));

@@ -21,6 +21,8 @@ use std::sync::atomic::Ordering;
 const BATCH: u32 = 64;
 /// Behind a longer packet others may have the lock of elements.
 const AT_ONCE: usize = 1024;
+/// Completions whose memory is kept for the next.
+const SPARE: usize = 64;
 
 /// Rings of a sender.
 struct Incoming {
@@ -45,6 +47,8 @@ pub struct Endpoint {
     /// Peers with operations that are not known to be done.
     busy: RefCell<Vec<*const Peer>>,
     done: RefCell<Vec<Completion>>,
+    /// An empty list, in whose memory the next are collected while these are handed out.
+    spare: Cell<Vec<Completion>>,
     /// Bulk messages that have not come.
     receives: RefCell<Vec<Receive>>,
     /// Memory for operands that are read.
@@ -92,6 +96,7 @@ impl Endpoint {
             peers: RefCell::default(),
             busy: RefCell::default(),
             done: RefCell::default(),
+            spare: Cell::default(),
             receives: RefCell::default(),
             operands: RefCell::default(),
             sleeper: Sleeper::new(rings.bell()),
@@ -169,9 +174,9 @@ impl Endpoint {
         // (What another carries out, or died over, is not for this one.)
         let has_puts = |i: &Incoming| i.puts.has_some() && !i.puts.is_taken();
         let quiet = |i: &Incoming| i.shut || !(has_puts(i) || i.packets.has_some());
-        self.rings.claimed().load(Ordering::Relaxed) == self.seen.get()
+        self.busy.borrow().is_empty()
+            && self.rings.claimed().load(Ordering::Relaxed) == self.seen.get()
             && self.incoming.borrow().iter().all(quiet)
-            && self.busy.borrow().is_empty()
             && self.receives.borrow().iter().all(|r| !self.rings.posted().has_ended(r))
             && self.done.borrow().is_empty()
     }
@@ -196,8 +201,11 @@ impl Endpoint {
             self.take_received();
         }
         if !self.done.borrow().is_empty() {
-            let ended = std::mem::take(&mut *self.done.borrow_mut());
-            ended.into_iter().for_each(&mut done);
+            let mut ended = self.done.replace(self.spare.take());
+            ended.drain(..).for_each(&mut done);
+            if ended.capacity() <= SPARE {
+                self.spare.set(ended);
+            }
         }
         served.map_err(|Corrupt| NetError::Corrupt)
     }

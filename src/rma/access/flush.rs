@@ -25,7 +25,7 @@ impl<N: Netmod> Access<N> {
 
     /// [`Access::flush`], of which nothing is recorded.
     pub(in crate::rma) fn flush_rank(&self, rank: u32) -> Result<(), Error> {
-        self.check(rank, 0, 0)?;
+        self.check_rank(rank)?;
         self.flush_one(self.marked_rank(rank))?;
         if self.ranks as usize <= MARKS && !self.viewed.get() {
             // It is this rank's alone.
@@ -62,7 +62,7 @@ impl<N: Netmod> Access<N> {
     /// As [`Access::flush`].
     pub fn flush_local(&self, rank: u32) -> Result<(), Error> {
         self.recorded(Kind::FlushLocal, rank, 0, || {
-            self.check(rank, 0, 0)?;
+            self.check_rank(rank)?;
             let peer = self.world_rank(rank)?;
             self.drain(&[peer])
         })

@@ -341,6 +341,19 @@ impl<N: Netmod> Access<N> {
 
     /// Checks epoch, rank and range of an operation.
     pub(super) fn check(&self, rank: u32, disp: usize, len: usize) -> Result<(), Error> {
+        self.check_rank(rank)?;
+        let state = self.borrowed_state()?;
+        let (bytes, unit) = (state.sizes.get(rank), state.units.get(rank) as usize);
+        let end = disp.checked_mul(unit).and_then(|at| at.checked_add(len));
+        if end.is_none_or(|end| end as u64 > bytes) {
+            return Err(ErrorKind::OutOfBounds { rank, disp, unit, len, bytes }.into());
+        }
+        Ok(())
+    }
+
+    /// Checks the epoch, and that the rank is one of it.
+    #[inline]
+    pub(super) fn check_rank(&self, rank: u32) -> Result<(), Error> {
         match self.epoch.get() {
             Epoch::Freed => return Err(ErrorKind::Freed.into()),
             Epoch::Closed => return Err(ErrorKind::NoEpoch.into()),
@@ -351,12 +364,6 @@ impl<N: Netmod> Access<N> {
         }
         if matches!(self.epoch.get(), Epoch::Locks | Epoch::Start) {
             self.check_in_epoch(rank)?;
-        }
-        let state = self.borrowed_state()?;
-        let (bytes, unit) = (state.sizes.get(rank), state.units.get(rank) as usize);
-        let end = disp.checked_mul(unit).and_then(|at| at.checked_add(len));
-        if end.is_none_or(|end| end as u64 > bytes) {
-            return Err(ErrorKind::OutOfBounds { rank, disp, unit, len, bytes }.into());
         }
         Ok(())
     }
@@ -384,7 +391,10 @@ impl<N: Netmod> Access<N> {
     }
 
     pub(super) fn world_rank(&self, rank: u32) -> Result<u32, Error> {
-        Ok(self.process(rank)?.1)
+        match self.cold.found.get() {
+            Some(found) if found.rank == rank => Ok(found.peer),
+            _ => Ok(self.process(rank)?.1),
+        }
     }
 
     /// The mark of a rank: not 0 if something was issued to it since the last
