@@ -1,8 +1,8 @@
 //! The get.
 
 use super::{Access, BLOCKING, NONBLOCKING, copy, path};
-use crate::netmod::Netmod;
-use crate::rma::types::{Target, unreachable_error};
+use crate::netmod::{Netmod, Transfer};
+use crate::rma::types::{Remote, Target, unreachable_error};
 use crate::rma::{Error, ErrorKind};
 use crate::track::Kind;
 
@@ -41,6 +41,21 @@ impl<N: Netmod> Access<N> {
         self.check(rank, disp, len)?;
         // SAFETY: [RANK], [TARGET]: checked; [INTO], [APART].
         unsafe { self.read::<NONBLOCKING>(buf, len, rank, disp) }
+    }
+
+    /// The get of a device layer that has checked everything itself, from the rank that
+    /// was spoken to last and by one call of the provider. Returns false where there is
+    /// more to it, and nothing has happened: [`Access::get_nb`] is to begin it.
+    ///
+    /// # Safety
+    /// \[LIVE\]: the window is not freed; \[RANK\]: `rank` is less than the size of
+    /// the access's map; \[TARGET\]: the target's memory holds `len` bytes from
+    /// `disp` units on; \[INTO\]: `buf` stays writable for `len` bytes, and untouched,
+    /// until the access was flushed for `rank`; \[APART\].
+    #[inline]
+    pub unsafe fn get_unchecked(&self, buf: *mut u8, len: usize, rank: u32, disp: usize) -> bool {
+        // SAFETY: [RANK], [TARGET], [INTO], [APART].
+        self.path < path::PACKETS && len > 0 && unsafe { self.read_again(buf, len, rank, disp) }
     }
 
     /// # Safety
@@ -100,7 +115,8 @@ impl<N: Netmod> Access<N> {
         rank: u32,
         disp: usize,
     ) -> Result<(), Error> {
-        if len == 0 {
+        // SAFETY: [TARGET]; [INTO], until the flush.
+        if len == 0 || NB && unsafe { self.read_again(buf, len, rank, disp) } {
             return Ok(());
         }
         let target = self.target(rank, disp)?;
@@ -117,5 +133,32 @@ impl<N: Netmod> Access<N> {
             },
             Target::Unreachable(peer) => Err(unreachable_error(peer)),
         }
+    }
+
+    /// Reads from the rank that was found last, by one call of the provider, which takes it
+    /// at once. Returns false otherwise, and nothing has happened.
+    ///
+    /// # Safety
+    /// \[TARGET\]: the target holds `len` bytes there; \[INTO\], until the flush.
+    #[inline(never)]
+    unsafe fn read_again(&self, buf: *mut u8, len: usize, rank: u32, disp: usize) -> bool {
+        let Some(remote) = self.target_again(rank, disp) else { return false };
+        let Some((netmod, endpoint)) = self.context.endpoint(remote.transport) else {
+            return false;
+        };
+        if len > netmod.caps().max_message {
+            return false;
+        }
+        let token = self.context.token(remote.peer);
+        let Remote { dest, addr, .. } = remote;
+        let op = Transfer { buf, len, dest, addr, key: remote.key.bits(), token: token.bits() };
+        // SAFETY: [TARGET]; [INTO], until the token came back; the target was found, so
+        // inserted.
+        if unsafe { netmod.read(endpoint, op) } != 0 {
+            return false;
+        }
+        self.mark(rank);
+        self.context.issued(token, false);
+        true
     }
 }
