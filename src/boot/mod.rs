@@ -191,6 +191,11 @@ pub trait Boot: Send + Sync {
         self.other_jobs().map_or_else(|| self.size(), OtherJobs::end)
     }
 
+    /// Returns true if some process has a number that is no rank of this job.
+    fn has_met(&self) -> bool {
+        self.other_jobs().is_some_and(OtherJobs::has_met)
+    }
+
     /// What processes of other jobs are told this one is: a name that is the
     /// same for all of them, from 2³¹ on.
     fn name(&self) -> u32 {

@@ -119,6 +119,7 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) const LEN: usize = 40;
+    pub(crate) const BESIDE: usize = 28;
 
     pub(crate) fn encode(&self) -> [u8; Place::LEN] {
         let mut out = [0; Place::LEN];
@@ -142,6 +143,23 @@ impl Place {
             inode: word(24),
             nonce: word(32),
         }
+    }
+
+    /// The same of a file of a process that a place of is known.
+    pub(crate) fn encode_beside(&self) -> [u8; Place::BESIDE] {
+        let whole = self.encode();
+        let mut out = [0; Place::BESIDE];
+        out[..4].copy_from_slice(&whole[4..8]);
+        out[4..].copy_from_slice(&whole[16..]);
+        out
+    }
+
+    /// Reads what [`Place::encode_beside`] wrote, of the process of this place.
+    pub(crate) fn decode_beside(&self, b: &[u8; Place::BESIDE]) -> Place {
+        let mut whole = self.encode();
+        whole[4..8].copy_from_slice(&b[..4]);
+        whole[16..].copy_from_slice(&b[4..]);
+        Place::decode(&whole)
     }
 
     /// Returns true if its pid means the same process here.

@@ -36,13 +36,51 @@ void __wrap_MPIR_Err_get_string(int code, char *text, int length,
                                 MPIR_Err_get_class_string_func_t of_class) RKW_HIDDEN;
 
 /* MPICH writes behind a text that is too short for all of an error's steps, as it mostly is where
- * they say who died. */
+ * they say who died. Of so many the first are kept, and that. */
 void __wrap_MPIR_Err_get_string(int code, char *text, int length,
                                 MPIR_Err_get_class_string_func_t of_class)
 {
     char whole[16 * 1024] = "";
     __real_MPIR_Err_get_string(code, whole, sizeof whole, of_class);
-    MPL_strncpy(text, whole, length > 0 ? length : MPI_MAX_ERROR_STRING);
+    size_t space = length > 0 ? length : MPI_MAX_ERROR_STRING;
+    const char *who = strstr(whole, "rankway: ");
+    size_t len = who ? strcspn(who, "\n") : 0;
+    if (who && who + len >= whole + space && len + 2 <= space)
+        snprintf(text, space, "%.*s\n%.*s", (int) (space - len - 2), whole, (int) len, who);
+    else
+        MPL_strncpy(text, whole, space);
+}
+
+/* What others tell of an error, and that of a step of one's own, MPICH drops where it reduces by
+ * recursive doubling, by halves or by node. */
+static int failed_too(int mpi_errno, MPIR_Errflag_t errflag)
+{
+    if (mpi_errno == MPI_SUCCESS && errflag != MPIR_ERR_NONE)
+        MPIR_ERR_SET(mpi_errno, errflag, "**coll_fail");
+    return mpi_errno;
+}
+
+int __real_MPIR_Allreduce(const void *from, void *to, MPI_Aint count, MPI_Datatype datatype,
+                          MPI_Op op, MPIR_Comm * comm, MPIR_Errflag_t * errflag);
+int __wrap_MPIR_Allreduce(const void *from, void *to, MPI_Aint count, MPI_Datatype datatype,
+                          MPI_Op op, MPIR_Comm * comm, MPIR_Errflag_t * errflag) RKW_HIDDEN;
+int __real_MPIR_Reduce(const void *from, void *to, MPI_Aint count, MPI_Datatype datatype,
+                       MPI_Op op, int root, MPIR_Comm * comm, MPIR_Errflag_t * errflag);
+int __wrap_MPIR_Reduce(const void *from, void *to, MPI_Aint count, MPI_Datatype datatype,
+                       MPI_Op op, int root, MPIR_Comm * comm, MPIR_Errflag_t * errflag) RKW_HIDDEN;
+
+int __wrap_MPIR_Allreduce(const void *from, void *to, MPI_Aint count, MPI_Datatype datatype,
+                          MPI_Op op, MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+{
+    int mpi_errno = __real_MPIR_Allreduce(from, to, count, datatype, op, comm, errflag);
+    return failed_too(mpi_errno, *errflag);
+}
+
+int __wrap_MPIR_Reduce(const void *from, void *to, MPI_Aint count, MPI_Datatype datatype,
+                       MPI_Op op, int root, MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+{
+    int mpi_errno = __real_MPIR_Reduce(from, to, count, datatype, op, root, comm, errflag);
+    return failed_too(mpi_errno, *errflag);
 }
 
 /* Two leaders tell each other of their communicators: what is told of this process alone is no

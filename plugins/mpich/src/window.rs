@@ -268,26 +268,27 @@ impl<N: Netmod> Held<N> {
         }
     }
 
-    /// A flush where all was stores: done when they are ordered.
+    /// A flush where all was stores: done when they are ordered. Returns false if there was
+    /// more, and now and then if not: a whole flush hears of deaths.
     #[inline]
     pub(crate) fn order_stores(&self) -> bool {
         if !self.window.has_only_stores() {
             return false;
         }
         fence(Ordering::SeqCst);
-        self.count_store();
-        true
+        !self.count_store()
     }
 
-    /// Counts a call that made no progress.
+    /// Counts a call that made no progress. Returns true if progress was due and is made.
     #[inline]
-    pub(crate) fn count_store(&self) {
+    pub(crate) fn count_store(&self) -> bool {
         let left = self.stores_until_progress.get() - 1;
         self.stores_until_progress.set(if left == 0 { STORES_PER_PROGRESS } else { left });
         if left == 0 {
             // SAFETY: no arguments; within a call of MPICH's.
             unsafe { host::rkw_host_progress() };
         }
+        left == 0
     }
 
     /// Polls an operation in each round of progress, until it has ended.

@@ -1,6 +1,6 @@
-/* Rank 1 of 3 is killed. What the others ask of it fails with a class and its name, whether it
+/* Rank 1 of 2 or 3 is killed. What the others ask of it fails with a class and its name, whether it
  * began before or after, and collectives fail in all who are left; they go on with each other,
- * over messages and a window, and end. */
+ * over messages and a window, and end. One that is left alone waits for nobody. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -10,6 +10,7 @@
 
 enum { LONG = 1 << 20, DEAD = 1 };
 static int rank, faults;
+static long longs[LONG / 8], sums[LONG / 8];
 
 static void fault(const char *what, const char *why)
 {
@@ -50,11 +51,18 @@ static void together(MPI_Comm comm)
 {
     long mine = rank, all[3] = { 0 };
     MPI_Request request;
+    int code;
     told("a barrier", MPI_Barrier(comm));
-    /* (MPICH's recursive doubling forgets that a step of it failed.) */
-    MPI_Allreduce(&mine, all, 1, MPI_LONG, MPI_SUM, comm);
+    told("an allreduce", MPI_Allreduce(&mine, all, 1, MPI_LONG, MPI_SUM, comm));
+    told("a long allreduce", MPI_Allreduce(MPI_IN_PLACE, longs, LONG / 8, MPI_LONG, MPI_SUM, comm));
+    told("a middling allreduce", MPI_Allreduce(MPI_IN_PLACE, longs, 500, MPI_LONG, MPI_SUM, comm));
+    for (int count = 1; count <= LONG / 8; count *= 512) {
+        code = MPI_Reduce(longs, sums, count, MPI_LONG, MPI_SUM, 2, comm);
+        if (rank == 2)
+            told("a reduce", code);
+    }
     told("an allgather", MPI_Allgather(&mine, 1, MPI_LONG, all, 1, MPI_LONG, comm));
-    int code = MPI_Ibarrier(comm, &request);
+    code = MPI_Ibarrier(comm, &request);
     told("a barrier that is waited for",
          code == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : code);
 }
@@ -80,19 +88,52 @@ static void well(const char *what, int code)
     fault(what, text);
 }
 
+/* The other of two. */
+static void alone(void)
+{
+    MPI_Request early;
+    MPI_Message message;
+    long got;
+    MPI_Irecv(&got, 1, MPI_LONG, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, &early);
+    MPI_Send(&got, 1, MPI_LONG, DEAD, 9, MPI_COMM_WORLD);
+    told("a receive from any that was waiting", MPI_Wait(&early, MPI_STATUS_IGNORE));
+    told("a receive from any",
+         MPI_Recv(&got, 1, MPI_LONG, MPI_ANY_SOURCE, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    told("a probe of any", MPI_Probe(MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    told("a matched probe of any",
+         MPI_Mprobe(MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE));
+}
+
+static int survived(void)
+{
+    MPI_Finalize();
+    if (!faults)
+        puts("survived");
+    return faults != 0;
+}
+
 int main(int argc, char **argv)
 {
     MPI_Win window, fenced, dynamic, met;
     MPI_Request early, late, barrier;
     MPI_Message message;
-    int flag = 0, code;
+    int flag = 0, code, ranks;
     MPI_Comm before_it, after_it, meets_it, copy;
     long *base, *at, value = 5, got = 0, before = 0;
     bool is_alone = false, are_alone;
     char *data = calloc(1, LONG), *into = calloc(1, LONG);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (ranks == 2) {
+        if (rank == DEAD) {
+            MPI_Recv(&got, 1, MPI_LONG, 0, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            raise(SIGKILL);
+        }
+        alone();
+        return survived();
+    }
     MPI_Win_allocate(2 * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
     MPI_Win_set_errhandler(window, MPI_ERRORS_RETURN);
     MPI_Win_allocate(8, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &at, &fenced);
@@ -133,6 +174,14 @@ int main(int argc, char **argv)
     well("a probe of the living",
          MPI_Iprobe(other, 99, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
 
+    double start = MPI_Wtime();
+    do {
+        code = MPI_Put(&value, 1, MPI_LONG, DEAD, 0, 1, MPI_LONG, window);
+        if (code == MPI_SUCCESS)
+            code = MPI_Win_flush(DEAD, window);
+    } while (code == MPI_SUCCESS && MPI_Wtime() < start + 5);
+    died("a put's flush", code);
+
     together(after_it);
     windows(after_it, fenced);
     windows(after_it, dynamic);
@@ -150,8 +199,5 @@ int main(int argc, char **argv)
     MPI_Win_sync(window);
     if (got != 70 + other || base[1] != 70 + other)
         fault("values", "wrong");
-    MPI_Finalize();
-    if (!faults)
-        puts("survived");
-    return faults != 0;
+    return survived();
 }

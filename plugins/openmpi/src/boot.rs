@@ -274,6 +274,10 @@ impl Boot for Modex {
         universe(self.me.jobid, self.size)
     }
 
+    fn has_met(&self) -> bool {
+        self.other_jobs().met().next().is_some()
+    }
+
     fn name(&self) -> u32 {
         OTHER_JOB | (self.me.jobid & JOBS) << 16 | self.me.vpid & RANKS
     }

@@ -53,7 +53,7 @@ impl TaggedProtocol {
             state.counts.queued = state.counts.queued.saturating_sub(flow.close());
         }
         state.gone += 1;
-        let alone = state.gone + 1 >= self.flows.universe;
+        let alone = state.is_alone(context);
         let concerns = |of: u32| of == peer || (alone && of == ANYBODY);
         let live = state.slots.live().filter(|(_, slot)| slot.phase != Phase::Done);
         let all: Vec<u32> =

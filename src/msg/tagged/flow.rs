@@ -35,7 +35,7 @@ pub(super) struct Flows {
     peers: PerPeer<PeerFlow>,
     pub(super) limits: Limits,
     pub(super) me: u32,
-    pub(super) universe: u32,
+    universe: u32,
     /// Longest message that is sent whole, bytes, where its peer takes more.
     whole: Cell<usize>,
     /// Peers with sends that wait until more of what they sent is received.

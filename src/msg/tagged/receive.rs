@@ -196,7 +196,7 @@ impl TaggedProtocol {
                 }
                 Ok(())
             }
-            None if state.gone > 0 && state.gone + 1 >= self.flows.universe => {
+            None if state.gone > 0 && state.is_alone(context) => {
                 Err(MsgError::NobodyLeft { others: state.gone })
             }
             None => Ok(()),

@@ -183,6 +183,14 @@ impl TaggedProtocol {
 }
 
 impl State {
+    /// Returns true if nobody is left that could send: the other members have ended, and
+    /// no process of another job was met.
+    #[cold]
+    pub(super) fn is_alone<N: Netmod>(&self, context: &Context<N>) -> bool {
+        let boot = context.device().boot();
+        self.gone + 1 >= boot.size() && !boot.has_met()
+    }
+
     /// Keeps a message that no receive took.
     pub(super) fn store(&mut self, channel: u64, bits: u64, message: Unexpected) {
         let counts = &mut self.counts;

@@ -164,14 +164,16 @@ impl<N: Netmod> Module<N> {
         unsafe { self.start.offset(region).add(offset) }
     }
 
-    /// Counts an operation that was a few stores.
+    /// Counts an operation that was a few stores. Returns true if progress was due and is
+    /// made.
     #[inline(always)]
-    pub(super) fn count_store(&self) {
+    pub(super) fn count_store(&self) -> bool {
         let left = self.stores_until_progress.get().wrapping_sub(1);
         self.stores_until_progress.set(left);
         if left == 0 {
             self.make_progress();
         }
+        left == 0
     }
 
     #[cold]
