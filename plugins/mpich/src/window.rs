@@ -27,8 +27,9 @@ const DYNAMIC: c_int = 4;
 const PROC_NULL: c_int = -1;
 
 /// Stores between two rounds of progress: a process that spins on memory must still carry
-/// out its peers' requests.
-const STORES_PER_PROGRESS: u32 = 256;
+/// out its peers' requests. A prime, so that in a loop of several calls each of them comes to it:
+/// a flush hears of deaths then.
+const STORES_PER_PROGRESS: u32 = 257;
 
 /// A window that is being made.
 #[repr(C)]

@@ -181,6 +181,13 @@ int main(int argc, char **argv)
             code = MPI_Win_flush(DEAD, window);
     } while (code == MPI_SUCCESS && MPI_Wtime() < start + 5);
     died("a put's flush", code);
+    start = MPI_Wtime();
+    do {
+        code = MPI_Fetch_and_op(&value, &got, MPI_LONG, DEAD, 0, MPI_SUM, window);
+        if (code == MPI_SUCCESS)
+            code = MPI_Win_flush(DEAD, window);
+    } while (code == MPI_SUCCESS && MPI_Wtime() < start + 5);
+    died("a fetch's flush", code);
 
     together(after_it);
     windows(after_it, fenced);

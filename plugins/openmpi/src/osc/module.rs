@@ -54,8 +54,9 @@ pub(super) struct Module<N: Netmod> {
 pub(super) const NO_RANK: u32 = u32::MAX;
 
 /// Stores between two rounds of progress: a process that spins on memory must
-/// still carry out its peers' requests.
-const STORES_PER_PROGRESS: u32 = 256;
+/// still carry out its peers' requests. A prime, so that in a loop of several calls each of
+/// them comes to it: a flush hears of deaths then.
+const STORES_PER_PROGRESS: u32 = 257;
 
 impl<N: Netmod> Module<N> {
     /// Of a new window whose members have these sizes and units, by rank.
