@@ -10,15 +10,15 @@ int main(int argc, char **argv)
     int value = 1, before, *base, source = 1;
     MPI_Win win;
     start(&argc, &argv);
-    const char *way = argc > 1 ? argv[1] : "";
-    if (!strcmp(way, "stores")) {
+    const char *mode = argc > 1 ? argv[1] : "";
+    if (!strcmp(mode, "stores")) {
         MPI_Win_allocate(sizeof value, sizeof value, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
         MPI_Win_lock_all(0, win);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 1)
         raise(SIGKILL);
-    if (!strcmp(way, "stores")) {
+    if (!strcmp(mode, "stores")) {
         double begun = MPI_Wtime();
         while (MPI_Wtime() < begun + 20) {
             MPI_Fetch_and_op(&value, &before, MPI_INT, 1, 0, MPI_SUM, win);
@@ -26,7 +26,7 @@ int main(int argc, char **argv)
         }
         return finish();
     }
-    if (!strcmp(way, "any"))
+    if (!strcmp(mode, "any"))
         source = MPI_ANY_SOURCE;
     MPI_Recv(&value, 1, MPI_INT, source, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     return finish();

@@ -52,7 +52,7 @@ impl TaggedProtocol {
         buf: *mut u8,
         capacity: usize,
     ) -> Option<Status> {
-        let mut state = self.state.borrow_mut();
+        let mut state = self.state.try_borrow_mut().ok()?;
         let state = &mut *state;
         let read = |bits, message: &Unexpected| match &message.body {
             UnexpectedBody::Eager(body, None) if body.len() <= capacity => {
