@@ -4,7 +4,7 @@ use super::{Opens, pattern, same, world};
 use crate::ensure;
 use crate::harness::{Result, text};
 use rankway::boot::Boot;
-use rankway::msg::{Any, Envelope, MatchSpec, MsgError, Started, wait_all, wait_any};
+use rankway::msg::{Any, Envelope, MatchSpec, MsgError, Started, Status, wait_all, wait_any};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -268,6 +268,84 @@ pub fn completion_queue<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         }
         let cancelled = ends[EACH as usize].take();
         ensure!(matches!(&cancelled, Some(Ok(s)) if s.cancelled), "{cancelled:?}");
+        Ok(())
+    })
+}
+
+/// What came before its receive is received at once where it is the first of all, whole, no
+/// longer than the buffer, and nobody waits to hear of it. Else nothing happens.
+pub fn early<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    world::<N>(boot, |comm, m| {
+        const LENGTHS: [usize; 6] = [8, 0, 100, 8, 90_000, 8];
+        const SYNCHRONOUS: usize = 3;
+        const LONG: usize = 4;
+        let (me, tagged) = (comm.rank(), m.tagged());
+        let out: Vec<_> = (0..).zip(LENGTHS).map(|(i, len)| pattern(i, len)).collect();
+        let cookie = |i: usize| NonZeroU64::new(i as u64 + 1).ok_or("a cookie of 0");
+        let end = |started: Started| {
+            let Started::Pending(_) = started else { return Ok(()) };
+            loop {
+                tagged.context().progress().map_err(text)?;
+                if let Some(ended) = tagged.next_completion() {
+                    return ended.result.map(|_| ()).map_err(|e| text(*e));
+                }
+            }
+        };
+        if me == 0 {
+            let mut all = Vec::new();
+            for (i, body) in out.iter().enumerate() {
+                let (to, start) = (Envelope { peer: 1, channel: 6, bits: i as u64 }, body.as_ptr());
+                // SAFETY: `out` outlives the sends, all of which end below.
+                all.push(unsafe {
+                    let synchronous = i == SYNCHRONOUS;
+                    tagged
+                        .start_send(to, start, body.len(), synchronous, cookie(i)?)
+                        .map_err(text)?
+                });
+            }
+            all.into_iter().try_for_each(end)?;
+        } else if me == 1 {
+            while m.counts().unexpected < LENGTHS.len() {
+                tagged.context().progress().map_err(text)?;
+            }
+            let mut got = vec![0; LENGTHS[LONG]];
+            let at = got.as_mut_ptr();
+            let spec = |bits: usize, ignore: u64| MatchSpec {
+                channel: 6,
+                bits: bits as u64,
+                ignore,
+                from: Some(0),
+            };
+            // SAFETY: `got` holds as much.
+            let now = |spec: MatchSpec, len: usize| unsafe { tagged.recv_now(&spec, at, len) };
+            let elsewhere = MatchSpec { channel: 7, ..spec(0, 0) };
+            ensure!(now(elsewhere, 8).is_none(), "another channel's");
+            ensure!(now(spec(2, 0), 100).is_none(), "not the first");
+            ensure!(now(spec(0, 0), 7).is_none(), "longer than the buffer");
+            let is = |i: usize, status: Option<Status>| {
+                let status = status.ok_or_else(|| format!("{i} was left"))?;
+                let told = (status.source(), status.tag(), status.length);
+                ensure!(told == (0, i as u32, LENGTHS[i] as u64), "{i}: {status:?}");
+                // SAFETY: `got` is as long, and written to by receives alone.
+                same("early", unsafe { std::slice::from_raw_parts(at, LENGTHS[i]) }, &out[i])
+            };
+            is(0, now(spec(0, 0), 100))?;
+            // SAFETY: no byte is written.
+            is(1, unsafe { tagged.recv_now(&spec(1, 0), std::ptr::null_mut(), 0) })?;
+            is(2, now(spec(9, u64::MAX), 100))?;
+            ensure!(now(spec(SYNCHRONOUS, 0), 8).is_none(), "its sender waits to hear of it");
+            for i in [SYNCHRONOUS, LONG] {
+                // SAFETY: `got` outlives the receive, which ends here.
+                end(unsafe {
+                    tagged.start_recv(&spec(i, 0), at, LENGTHS[i], cookie(i)?).map_err(text)?
+                })?;
+                // SAFETY: as above.
+                same("early", unsafe { std::slice::from_raw_parts(at, LENGTHS[i]) }, &out[i])?;
+            }
+            is(5, now(spec(5, 0), 8))?;
+            ensure!(now(spec(5, 0), 8).is_none(), "received twice");
+            ensure!(m.counts().unexpected == 0 && m.counts().unexpected_bytes == 0, "kept");
+        }
         Ok(())
     })
 }

@@ -25,6 +25,7 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     add("probes", 2, basics::probes::<N>, &[]);
     add("synchronous", 2, basics::synchronous::<N>, &[]);
     add("completion queue", 3, basics::completion_queue::<N>, &[]);
+    add("early", 2, basics::early::<N>, &[]);
     add("unexpected", 3, floods::unexpected::<N>, &[]);
     add("credit", 2, floods::credit::<N>, &small);
     add("behind what lies there", 3, floods::behind::<N>, &small);

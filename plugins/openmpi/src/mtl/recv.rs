@@ -40,43 +40,12 @@ pub(super) unsafe extern "C" fn irecv<N: Netmod>(
                 return ffi::SUCCESS;
             }
         }
-        irecv_kept::<N>(mtl, comm, source, tag, convertor, request)
-    }
-}
-
-/// Begins a receive that may have a message already, or has wildcards.
-///
-/// # Safety
-/// \[MPI\], \[REQ\], as [`irecv`].
-#[inline(never)]
-unsafe extern "C" fn irecv_kept<N: Netmod>(
-    mtl: *mut ffi::mca_mtl_base_module_t,
-    comm: *mut ffi::ompi_communicator_t,
-    source: c_int,
-    tag: c_int,
-    convertor: *mut ffi::opal_convertor_t,
-    request: *mut ffi::mca_mtl_request_t,
-) -> c_int {
-    // SAFETY: [MPI], [REQ].
-    unsafe {
-        if let Some(inner) = state::<N>(mtl).unlocked()
-            && let Some(buffer) = Buffer::plainly_received(convertor)
-        {
-            let (bits, ignore) = match_bits(source, tag);
-            // (A message that lies here is found by its bits.)
-            let spec = MatchSpec { channel: Comm::of(comm).channel, bits, ignore, from: None };
-            if let Some(status) = inner.tagged.recv_now(&spec, buffer.start, buffer.bytes) {
-                let place = Request::set(request, &buffer, convertor);
-                request::succeeded(place.cookie(), &status);
-                return ffi::SUCCESS;
-            }
-        }
         irecv_slowly::<N>(mtl, comm, source, tag, convertor, request)
     }
 }
 
 /// Begins a receive with wildcards, one that is not one piece of the user's memory, one
-/// that finds a message that did not come whole, or one of several threads'.
+/// that may have a message already, or one of several threads'.
 ///
 /// # Safety
 /// \[MPI\], \[REQ\], as [`irecv`].
@@ -89,6 +58,21 @@ unsafe extern "C" fn irecv_slowly<N: Netmod>(
     convertor: *mut ffi::opal_convertor_t,
     place: *mut ffi::mca_mtl_request_t,
 ) -> c_int {
+    // SAFETY: [MPI], [REQ].
+    unsafe {
+        if let Some(inner) = state::<N>(mtl).unlocked()
+            && let Some(buffer) = Buffer::plainly_received(convertor)
+        {
+            let (bits, ignore) = match_bits(source, tag);
+            // (A message that lies here is found by its bits.)
+            let spec = MatchSpec { channel: Comm::of(comm).channel, bits, ignore, from: None };
+            if let Some(status) = inner.tagged.recv_now(&spec, buffer.start, buffer.bytes) {
+                let request = Request::set(place, &buffer, convertor);
+                request::succeeded(request.cookie(), &status);
+                return ffi::SUCCESS;
+            }
+        }
+    }
     guarded(|| {
         // SAFETY: [MPI].
         let (state, comm, buffer) =
