@@ -206,6 +206,14 @@ impl<N: Netmod> Device<N> {
         }
     }
 
+    /// Returns true if what ended well was done by a living peer: not where a provider maps
+    /// the memory of peers, which outlives them.
+    #[inline]
+    pub(crate) fn dead_are_silent(&self) -> bool {
+        let providers = [self.net.get(), self.local.as_ref()];
+        providers.into_iter().flatten().all(|netmod| !netmod.caps().node_queues)
+    }
+
     /// The address vector of the first context, and of all where the providers'
     /// addresses are good for every endpoint ([`Netmod::own_addresses`]).
     pub fn av(&self) -> &Arc<AddressVector> {

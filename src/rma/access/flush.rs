@@ -176,7 +176,8 @@ impl<N: Netmod> Access<N> {
     fn finish_flush(&self, peers: &[u32], answered: Result<bool, Error>) -> Result<(), Error> {
         let drained = self.drain_more(peers, matches!(answered, Ok(true)));
         // (The only one, that has just answered, is alive.)
-        let alive = peers.len() == 1 && matches!((&answered, &drained), (Ok(_), Ok(true)));
+        let waited = peers.len() == 1 && matches!((&answered, &drained), (Ok(_), Ok(true)));
+        let alive = waited && self.context.device().dead_are_silent();
         if !alive && let Err(e) = self.context.check_liveness(peers) {
             // The death of a peer may have caused the other errors.
             return Err(e.into());
