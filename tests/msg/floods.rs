@@ -83,25 +83,26 @@ pub fn credit<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 
 /// The last of more messages than may lie at a receiver is received first: by a receive that
 /// is there before them, then by one that comes when they lie there; from one, then from
-/// anybody. The job sets small limits.
+/// anybody. Then each of these by probes. The job sets small limits.
 pub fn behind<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     world::<N>(boot, |comm, m| {
-        const MANY: u32 = 1000;
         let (me, n) = (comm.rank(), comm.size());
-        for round in 0..4_u32 {
-            let early = round % 2 == 0;
+        for round in 0..8_u32 {
+            // More each time: what a sender was granted stays.
+            let many = 250 * (round + 1);
+            let (early, from_one, probes) = (round % 2 == 0, round % 4 < 2, round >= 4);
             let length = |i: u32| if i % 50 == 9 { 3000 } else { i as usize % 20 };
             if me != 0 {
                 if early {
                     comm.barrier().map_err(text)?;
                 }
-                let all: Vec<_> = (0..MANY).map(|i| pattern(i ^ me, length(i))).collect();
+                let all: Vec<_> = (0..many).map(|i| pattern(i ^ me, length(i))).collect();
                 let send = |i: u32| -> Result<_> {
                     let out = &all[i as usize];
                     // SAFETY: the buffers outlive the wait below.
                     unsafe { m.isend(out.as_ptr(), out.len(), 0, i).map_err(text) }
                 };
-                let requests = (0..MANY).map(send).collect::<Result<Vec<_>>>()?;
+                let requests = (0..many).map(send).collect::<Result<Vec<_>>>()?;
                 if !early {
                     comm.barrier().map_err(text)?;
                 }
@@ -114,30 +115,55 @@ pub fn behind<N: Opens>(boot: Arc<dyn Boot>) -> Result {
                 // SAFETY: the buffer outlives the wait.
                 unsafe {
                     match from {
-                        Some(from) => m.irecv(start, len, from, MANY - 1),
-                        None => m.irecv(start, len, Any, MANY - 1),
+                        Some(from) => m.irecv(start, len, from, many - 1),
+                        None => m.irecv(start, len, Any, many - 1),
                     }
                 }
             };
-            if !early {
+            let probed = |buf: &mut [u8], from: Option<u32>| match from {
+                Some(from) if early => {
+                    let mut found = None;
+                    while found.is_none() {
+                        found = m.iprobe(from, many - 1)?;
+                    }
+                    m.recv(buf, from, many - 1)
+                }
+                Some(from) => {
+                    let found = m.probe(from, many - 1)?;
+                    m.recv(buf, found.source(), many - 1)
+                }
+                None if early => {
+                    let mut found = None;
+                    while found.is_none() {
+                        found = m.improbe(Any, many - 1)?;
+                    }
+                    found.into_iter().map(|message| message.recv(buf)).next_back().expect("found")
+                }
+                None => m.mprobe(Any, many - 1)?.recv(buf),
+            };
+            if !early || probes {
                 comm.barrier().map_err(text)?;
             }
             for at in 1..n {
-                let from = (round < 2).then_some(at);
-                let request = last(&mut buf, from).map_err(text)?;
-                if early && at == 1 {
-                    comm.barrier().map_err(text)?;
-                }
-                let status = request.wait().map_err(text)?;
-                let len = length(MANY - 1);
+                let from = from_one.then_some(at);
+                let status = if probes {
+                    probed(&mut buf, from).map_err(text)?
+                } else {
+                    let request = last(&mut buf, from).map_err(text)?;
+                    if early && at == 1 {
+                        comm.barrier().map_err(text)?;
+                    }
+                    request.wait().map_err(text)?
+                };
+                let len = length(many - 1);
                 ensure!(
                     status.length == len as u64 && from.is_none_or(|f| f == status.source()),
                     "{status:?}"
                 );
-                same("the last", &buf[..len], &pattern((MANY - 1) ^ status.source(), len))?;
+                same("the last", &buf[..len], &pattern((many - 1) ^ status.source(), len))?;
             }
             for from in 1..n {
-                for i in (0..MANY - 1).rev() {
+                for i in (0..many - 1).rev() {
                     let status = m.recv(&mut buf, from, i).map_err(text)?;
                     ensure!(status.length == length(i) as u64, "{status:?}");
                     same("before it", &buf[..length(i)], &pattern(i ^ from, length(i)))?;

@@ -114,7 +114,7 @@ impl TaggedProtocol {
             None => {
                 slot.phase = Phase::Posted;
                 state.engine.post(spec.channel, spec.bits, spec.ignore, at);
-                self.flows.let_come(context, |peer| spec.from.is_none_or(|from| from == peer));
+                self.let_come(context, spec);
             }
         }
         Ok(at)
@@ -215,6 +215,12 @@ impl TaggedProtocol {
         self.state.borrow_mut().take(spec)
     }
 
+    /// What fits may wait for its sender's credit, behind all that lies here.
+    #[inline]
+    fn let_come<N: Netmod>(&self, context: &Context<N>, spec: &MatchSpec) {
+        self.flows.let_come(context, |peer| spec.from.is_none_or(|from| from == peer));
+    }
+
     /// Refuses a probe that found nothing and can find nothing any more.
     pub(super) fn check_probe<N: Netmod>(
         &self,
@@ -222,6 +228,7 @@ impl TaggedProtocol {
         spec: &MatchSpec,
     ) -> Result<(), MsgError> {
         context.note_awaited(spec.from.unwrap_or(ANYBODY));
+        self.let_come(context, spec);
         self.check_sender(context, &self.state.borrow(), spec)
     }
 
