@@ -106,7 +106,7 @@ impl Pace {
 
 /// The processor's clock; 0 where there is none to read at once.
 #[inline]
-fn ticks() -> u64 {
+pub(super) fn ticks() -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         // SAFETY: every x86-64 processor has it.

@@ -197,16 +197,14 @@ impl<N: Netmod> Access<N> {
         if mark == 0 || matches!(self.own_path, path::MAPPED | path::PACKETS) {
             return Ok(None);
         }
-        // Nothing was issued to a rank nobody has used.
-        let used = if N::KEY_HANDLES {
-            self.remote_key(rank).key().is_some()
-        } else {
-            !self.entry(rank).is_empty()
+        let remote = match self.target_again(rank, 0) {
+            Some(remote) => remote,
+            None if !self.is_used(rank) => return Ok(None),
+            None => match self.target_at(rank, 0, self.process(rank)?)? {
+                Target::Provider(remote) => remote,
+                _ => return Ok(None),
+            },
         };
-        if !used {
-            return Ok(None);
-        }
-        let Target::Provider(remote) = self.target(rank, 0)? else { return Ok(None) };
         let netmod = self.endpoint(&remote)?.0;
         if mark == TRACKED && netmod.caps().delivers {
             return Ok(None);
@@ -221,6 +219,15 @@ impl<N: Netmod> Access<N> {
         let probe = [Iov { buf: self.context.probe_buffer(), len, addr: remote.addr }];
         // SAFETY: the buffer stays if an answer does not come.
         unsafe { self.transfer(&remote, &probe, false, true) }.map(Some)
+    }
+
+    /// Returns false for a rank to which nothing was ever issued through a provider.
+    fn is_used(&self, rank: u32) -> bool {
+        if N::KEY_HANDLES {
+            self.remote_key(rank).key().is_some()
+        } else {
+            !self.entry(rank).is_empty()
+        }
     }
 
     /// Probes by the netmod's own flush.
@@ -248,34 +255,12 @@ impl<N: Netmod> Access<N> {
 
     /// [`Access::drain`], which makes progress in any case, but where the caller has just
     /// waited (`waited`). Returns whether either has.
-    fn drain_more(&self, peers: &[u32], mut waited: bool) -> Result<bool, Error> {
+    fn drain_more(&self, peers: &[u32], waited: bool) -> Result<bool, Error> {
         let context = &*self.context;
         let outstanding = &self.cold.outstanding;
-        let mut died = None;
-        let is_busy = |peers: &[u32]| context.has_pending(peers) || outstanding.has_pending(peers);
-        while is_busy(peers) {
-            let mut all = Vec::new();
-            let pending = match peers {
-                [_] => peers,
-                _ => {
-                    all.extend(context.pending(peers));
-                    all.extend(outstanding.pending(peers));
-                    &all[..]
-                }
-            };
-            let ended = context.wait(pending, || {
-                Ok(if is_busy(pending) { Progress::Waiting } else { Progress::Done })
-            });
-            match ended {
-                Ok(()) => {}
-                // Operations towards it are not waited for any more.
-                Err(DeviceError::PeerDied { rank }) if pending.contains(&rank) => {
-                    died.get_or_insert(DeviceError::PeerDied { rank });
-                }
-                Err(e) => return Err(e.into()),
-            }
-            waited = true;
-        }
+        let busy = self.is_busy(peers);
+        let died = if busy { self.wait_for(peers)? } else { None };
+        let waited = waited || busy;
         if !waited {
             context.progress()?;
         }
@@ -288,6 +273,43 @@ impl<N: Netmod> Access<N> {
         let result = failure.map(Error::from).or(refused).map_or(Ok(waited), Err);
         self.cold.unstage(result.is_ok(), |peer| context.has_pending(&[peer]));
         result
+    }
+
+    /// Returns true if operations towards `peers`, anybody when that is empty, are under way.
+    #[inline]
+    fn is_busy(&self, peers: &[u32]) -> bool {
+        self.context.has_pending(peers) || self.cold.outstanding.has_pending(peers)
+    }
+
+    /// Waits for what is under way towards `peers`. Returns the first death among them:
+    /// operations towards that one are not waited for any more.
+    #[inline(never)]
+    fn wait_for(&self, peers: &[u32]) -> Result<Option<DeviceError>, Error> {
+        let mut died = None;
+        loop {
+            let mut all = Vec::new();
+            let pending = match peers {
+                [_] => peers,
+                _ => {
+                    all.extend(self.context.pending(peers));
+                    all.extend(self.cold.outstanding.pending(peers));
+                    &all[..]
+                }
+            };
+            let ended = self.context.wait(pending, || {
+                Ok(if self.is_busy(pending) { Progress::Waiting } else { Progress::Done })
+            });
+            match ended {
+                Ok(()) => {}
+                Err(DeviceError::PeerDied { rank }) if pending.contains(&rank) => {
+                    died.get_or_insert(DeviceError::PeerDied { rank });
+                }
+                Err(e) => return Err(e.into()),
+            }
+            if !self.is_busy(peers) {
+                return Ok(died);
+            }
+        }
     }
 }
 
