@@ -232,6 +232,16 @@ fn settings_are_documented() {
     none(missing.map(|name| format!("docs/settings.md has no {name}")).collect());
 }
 
+/// `rankway info` takes what the page has not for misspelled.
+#[test]
+fn settings_are_known_to_info() {
+    let listed = read("cli/src/info/settings.rs");
+    let listed: BTreeSet<_> = listed.split('"').skip(1).collect();
+    let page = read("docs/settings.md");
+    let missing = words(&page).filter(|word| is_variable(word) && !listed.contains(word));
+    none(missing.map(|name| format!("cli/src/info/settings.rs has no {name}")).collect());
+}
+
 #[test]
 fn make_targets_exist() {
     let makefile = read("Makefile");

@@ -6,11 +6,13 @@ mod launchers;
 mod machine;
 mod memory;
 mod report;
+mod settings;
 
 use self::costs::ProviderCosts;
 use self::launchers::Launcher;
 use self::machine::Machine;
 use self::memory::Memory;
+use self::settings::{Settings, Unusable};
 use indicatif::ProgressBar;
 use rankway::netmod::NetError;
 use rankway::netmod::node;
@@ -32,6 +34,7 @@ copied, are measured for under a second and kept for this host under XDG_CACHE_H
 --strict.
 
 Keys of --json: command, version, ok; environment {NAME: value}; \
+unusable [{name, why, refused}]; \
 libfabric, ucx, pmix {found, path, version, error}; ucx_transports[]; \
 providers [{name, version, rma, node_local, only_by_name, inject_size, delivers, max_message, \
 mr_mode, key_size, progress, max_peers, domains}]; \
@@ -72,7 +75,9 @@ struct Info {
     /// Whether nothing that is needed is missing.
     ok: bool,
     /// Settings in force.
-    environment: std::collections::BTreeMap<&'static str, String>,
+    environment: std::collections::BTreeMap<String, String>,
+    /// Those that do not do what they were set for.
+    unusable: Vec<Unusable>,
     libfabric: Library,
     ucx: Library,
     /// UCX's transports and devices, as `posix/memory`.
@@ -173,23 +178,6 @@ struct Missing {
     r#try: Option<String>,
 }
 
-/// Settings that change what is found or chosen.
-const ENVIRONMENT: [&str; 13] = [
-    "RANKWAY_NETMOD",
-    "RANKWAY_PROVIDER",
-    "RANKWAY_LIBFABRIC",
-    "RANKWAY_UCX",
-    "RANKWAY_PMIX",
-    "RANKWAY_BOOT",
-    "RANKWAY_TIMEOUT",
-    "RANKWAY_MAP_STRATEGY",
-    "RANKWAY_DATATYPE_PLAN",
-    "FI_PROVIDER",
-    "FI_PROVIDER_PATH",
-    "FI_UNIVERSE_SIZE",
-    "UCX_TLS",
-];
-
 pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     let bar = if args.json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
     let info = Info::gather(args.calibrate.then_some(&bar));
@@ -212,14 +200,13 @@ impl Info {
         // Forks, too, and before UCX starts threads.
         let ucx = Library::of(ucx::library());
         let costs = costs::look(&names, ucx.found, measured);
+        let settings = Settings::look();
         let mut info = Info {
             command: "info",
             version: env!("CARGO_PKG_VERSION"),
             ok: true,
-            environment: ENVIRONMENT
-                .into_iter()
-                .filter_map(|name| Some((name, std::env::var(name).ok()?)))
-                .collect(),
+            environment: settings.all,
+            unusable: settings.unusable,
             ucx,
             ucx_transports: ucx::transports().unwrap_or_default(),
             pmix: Library::of(rankway::boot::pmix::found().map(|(path, line)| {
@@ -237,7 +224,8 @@ impl Info {
             missing: Vec::new(),
         };
         info.missing = info.missing();
-        info.ok = !info.missing.iter().any(|missing| missing.needed);
+        info.ok = !info.missing.iter().any(|missing| missing.needed)
+            && !info.unusable.iter().any(|setting| setting.refused);
         info
     }
 

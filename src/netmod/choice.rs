@@ -62,7 +62,7 @@ macro_rules! choices {
         ///
         /// # Errors
         /// The first such variable, with what it takes.
-        pub(crate) fn check_settings() -> Result<(), BadSetting> {
+        pub fn check_settings() -> Result<(), BadSetting> {
             settings::check()?;
             $(
                 #[cfg(feature = $feature)]

@@ -45,8 +45,8 @@ pub mod null;
 mod operation;
 
 pub use caps::{Calls, Caps, Costs};
-pub use choice::{NAMES, Visit, by_name, costs, preferred};
-pub(crate) use choice::{check_settings, segment_owner};
+pub(crate) use choice::segment_owner;
+pub use choice::{NAMES, Visit, by_name, check_settings, costs, preferred};
 pub use element::{Kind, Op, Type};
 pub use error::NetError;
 pub use operation::{Atomic, Bulk, Completion, Iov, IovTransfer, Transfer};

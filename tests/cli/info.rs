@@ -225,6 +225,27 @@ fn settings_that_leave_nothing_are_named() {
 }
 
 #[test]
+fn settings_that_do_nothing_are_told() {
+    let told = |name: &str, value: &str| {
+        let info = json(&[(name, value)]);
+        let told = info["unusable"].as_array().expect("a list").iter().find(|s| s["name"] == name);
+        told.map(|setting| {
+            (setting["why"].to_string(), setting["refused"] == true, info["ok"] == true)
+        })
+    };
+    assert_eq!(told("RANKWAY_EAGER_CREDIT", "4096"), None);
+    let (why, refused, _) = told("RANKWAY_PROVIDR", "tcp").expect("misspelled");
+    assert!(!refused && why.contains("RANKWAY_PROVIDER"), "{why}");
+    for (name, value) in [("RANKWAY_EAGER_CREDIT", "7"), ("RANKWAY_NETMOD", "pigeon")] {
+        let (why, refused, ok) = told(name, value).expect("nonsense");
+        assert!(refused && !ok && why.contains("it takes"), "{why}");
+    }
+    let out = run(&[], &[("RANKWAY_EAGER_CREDIT", "7")]);
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(text.contains("# RANKWAY_EAGER_CREDIT: it takes a whole number of bytes"), "{text}");
+}
+
+#[test]
 fn no_ucx_and_no_pmix_is_no_disaster() {
     let info = json(&[("RANKWAY_UCX", "/nonexistent/ucp"), ("RANKWAY_PMIX", "/nonexistent/pmix")]);
     for (what, package) in [("UCX", "libucx0"), ("PMIx", "libpmix2")] {

@@ -18,6 +18,9 @@ fn whole(info: &Info, width: usize, out: &mut impl Write) -> io::Result<()> {
             info.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
         writeln!(out, "# in force: {}", set.join(" "))?;
     }
+    for setting in &info.unusable {
+        writeln!(out, "# {}: {}", setting.name, setting.why)?;
+    }
     writeln!(out, "#\n# Libraries, opened at run time")?;
     let library = |name: &str, library: &Library| {
         let place = library.path.clone().or_else(|| library.error.as_deref().map(short));
