@@ -215,12 +215,13 @@ pub fn no_memory<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let context = <N as Opens>::open(boot)?;
     let world = Communicator::world(&context);
     let (me, n) = (world.rank(), world.size());
-    let bytes = if me == 0 { usize::MAX - 5000 } else { 64 };
-    let made = Window::allocate(&world, bytes, 1);
-    if me == 0 {
-        refused!(made, ErrorKind::Memory { .. });
-    } else {
-        refused!(made, ErrorKind::Arguments(why) if why.contains("rank 0"));
+    for bytes in [usize::MAX - 5000, isize::MAX as usize, 1 << 62] {
+        let made = Window::allocate(&world, if me == 0 { bytes } else { 64 }, 1);
+        if me == 0 {
+            refused!(made, ErrorKind::Memory { .. });
+        } else {
+            refused!(made, ErrorKind::Arguments(why) if why.contains("rank 0"));
+        }
     }
     let mut last = make::<ALLOCATED, _>(&world, n as usize * 3 * 8, 8).map_err(text)?;
     all_to_all(&last)?;
