@@ -132,7 +132,7 @@ impl<N: Netmod> Context<N> {
         let held_back = || NetError::Operation {
             provider: netmod.caps().provider.clone(),
             peer: None,
-            code: i64::from(libc::ECANCELED),
+            code: i64::from(libc::EAGAIN),
             text: "its completion is held back by a peer that died; repeat it".into(),
         };
         let failed = self.completions.fail_all(|rank| self.over_shared_memory(rank), held_back);

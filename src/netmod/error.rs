@@ -160,12 +160,14 @@ impl fmt::Display for NetError {
 impl Error for NetError {}
 
 impl NetError {
-    /// Returns true if it says that there is no such process (of the node), or UCX's that
-    /// the connection broke: the peer's death shows soon.
+    /// Returns true if it says that there is no such process (of the node), or that the
+    /// connection broke (UCX by the number of the first): the peer's death shows soon.
     pub(crate) fn tells_end(&self) -> bool {
         let (NetError::Call { code, .. } | NetError::Operation { code, .. }) = self else {
             return false;
         };
-        code.abs() == i64::from(libc::ESRCH)
+        let broken = [libc::ECONNRESET, libc::ECONNABORTED, libc::ENOTCONN, libc::EPIPE];
+        let all = broken.into_iter().chain([libc::ESRCH, libc::ECANCELED]);
+        all.map(i64::from).any(|end| end == code.abs())
     }
 }

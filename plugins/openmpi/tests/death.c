@@ -1,6 +1,6 @@
 /* Rank 1 is killed: the others end with its name, or find that nobody is left, and do not hang
  * (tests/run looks for both), in a receive from it, from any rank ("any"), or where they change
- * its memory that is mapped ("stores"). */
+ * its memory that is mapped, flushed there ("stores") or here ("local"). */
 #include "check.h"
 #include <signal.h>
 #include <string.h>
@@ -11,18 +11,22 @@ int main(int argc, char **argv)
     MPI_Win win;
     start(&argc, &argv);
     const char *mode = argc > 1 ? argv[1] : "";
-    if (!strcmp(mode, "stores")) {
+    int local = !strcmp(mode, "local"), stores = local || !strcmp(mode, "stores");
+    if (stores) {
         MPI_Win_allocate(sizeof value, sizeof value, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
         MPI_Win_lock_all(0, win);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 1)
         raise(SIGKILL);
-    if (!strcmp(mode, "stores")) {
+    if (stores) {
         double begun = MPI_Wtime();
         while (MPI_Wtime() < begun + 20) {
             MPI_Fetch_and_op(&value, &before, MPI_INT, 1, 0, MPI_SUM, win);
-            MPI_Win_flush(1, win);
+            if (local)
+                MPI_Win_flush_local(1, win);
+            else
+                MPI_Win_flush(1, win);
         }
         return finish();
     }

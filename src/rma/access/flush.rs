@@ -64,7 +64,8 @@ impl<N: Netmod> Access<N> {
         self.recorded(Kind::FlushLocal, rank, 0, || {
             self.check_rank(rank)?;
             let peer = self.world_rank(rank)?;
-            self.drain(&[peer])
+            self.drain(&[peer])?;
+            Ok(self.context.check_liveness(&[peer])?)
         })
     }
 
