@@ -650,8 +650,8 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
         self.take(context, head.from, packet);
     }
 
-    fn finished(&self, _: &Context<N>, token: u64, result: Outcome) {
-        self.posts.piece_ended(token, result);
+    fn finished(&self, context: &Context<N>, token: u64, result: Outcome) {
+        self.posts.piece_ended(context, token, result);
     }
 
     fn lost(&self, _: &Context<N>, peer: u32) {

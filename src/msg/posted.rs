@@ -145,13 +145,13 @@ impl Posts {
     }
 
     /// A piece is the caller's again.
-    pub(super) fn piece_ended(&self, token: u64, result: Outcome) {
-        let mut sending = self.sending.borrow_mut();
+    pub(super) fn piece_ended<N: Netmod>(&self, context: &Context<N>, token: u64, result: Outcome) {
         let number = Class::number(token);
+        let peer = self.sending.borrow().get(&number).map(|of| of.peer);
+        let error = peer.zip(result.err()).map(|(peer, e)| context.attribute_failure(peer, e));
+        let mut sending = self.sending.borrow_mut();
         let Some(of) = sending.get_mut(&number) else { return };
-        if let Err(error) = result {
-            of.error.get_or_insert(DeviceError::peer(of.peer, error));
-        }
+        of.error = of.error.take().or(error);
         of.pieces -= 1;
         if of.pieces == 0
             && let Some(of) = sending.remove(&number)
