@@ -82,12 +82,3 @@ pub(crate) fn address_space() -> Option<u64> {
     let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
     Some(limit.rlim_cur.saturating_sub(pages * page))
 }
-
-/// Bytes of memory that the machine has; `u64::MAX` where that cannot be told.
-pub(crate) fn memory() -> u64 {
-    // SAFETY: all-zero is a valid sysinfo, which the call fills.
-    let mut info: libc::sysinfo = unsafe { std::mem::zeroed() };
-    // SAFETY: a structure of ours.
-    let known = unsafe { libc::sysinfo(&mut info) } == 0;
-    if known { info.totalram.saturating_mul(u64::from(info.mem_unit)) } else { u64::MAX }
-}

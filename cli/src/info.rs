@@ -205,7 +205,7 @@ impl Info {
             command: "info",
             version: env!("CARGO_PKG_VERSION"),
             ok: true,
-            environment: settings.all,
+            environment: settings.known,
             unusable: settings.unusable,
             ucx,
             ucx_transports: ucx::transports().unwrap_or_default(),

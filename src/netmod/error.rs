@@ -166,8 +166,10 @@ impl NetError {
         let (NetError::Call { code, .. } | NetError::Operation { code, .. }) = self else {
             return false;
         };
-        let broken = [libc::ECONNRESET, libc::ECONNABORTED, libc::ENOTCONN, libc::EPIPE];
-        let all = broken.into_iter().chain([libc::ESRCH, libc::ECANCELED]);
-        all.map(i64::from).any(|end| end == code.abs())
+        use libc::{ECANCELED, ECONNABORTED, ECONNRESET, ENOTCONN, EPIPE, ESRCH};
+        matches!(
+            i32::try_from(code.abs()),
+            Ok(ESRCH | ECANCELED | ECONNRESET | ECONNABORTED | ENOTCONN | EPIPE)
+        )
     }
 }

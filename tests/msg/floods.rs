@@ -63,7 +63,7 @@ pub fn credit<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         } else if me == 0 {
             let start = std::time::Instant::now();
             while start.elapsed() < std::time::Duration::from_millis(50) {
-                m.iprobe(1, 77).map_err(text)?;
+                m.tagged().context().progress().map_err(text)?;
             }
             let counts = m.counts();
             ensure!(counts.unexpected_bytes_most <= 16_384, "{counts:?}");
@@ -122,23 +122,18 @@ pub fn behind<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             };
             let probed = |buf: &mut [u8], from: Option<u32>| match from {
                 Some(from) if early => {
-                    let mut found = None;
-                    while found.is_none() {
-                        found = m.iprobe(from, many - 1)?;
-                    }
+                    while m.iprobe(from, many - 1)?.is_none() {}
                     m.recv(buf, from, many - 1)
                 }
                 Some(from) => {
                     let found = m.probe(from, many - 1)?;
                     m.recv(buf, found.source(), many - 1)
                 }
-                None if early => {
-                    let mut found = None;
-                    while found.is_none() {
-                        found = m.improbe(Any, many - 1)?;
+                None if early => loop {
+                    if let Some(message) = m.improbe(Any, many - 1)? {
+                        break message.recv(buf);
                     }
-                    found.into_iter().map(|message| message.recv(buf)).next_back().expect("found")
-                }
+                },
                 None => m.mprobe(Any, many - 1)?.recv(buf),
             };
             if !early || probes {

@@ -66,8 +66,8 @@ const OTHERS: [&str; 4] = ["FI_PROVIDER", "FI_PROVIDER_PATH", "FI_UNIVERSE_SIZE"
 
 /// What is set.
 pub(super) struct Settings {
-    /// All of ours, and those of libraries.
-    pub(super) all: BTreeMap<String, String>,
+    /// Those that somebody reads, ours and of libraries.
+    pub(super) known: BTreeMap<String, String>,
     pub(super) unusable: Vec<Unusable>,
 }
 
@@ -82,27 +82,26 @@ pub(super) struct Unusable {
 
 impl Settings {
     pub(super) fn look() -> Settings {
-        let ours = |name: &str| name.starts_with(OURS) || OTHERS.contains(&name);
         let text = |it: std::ffi::OsString| it.to_string_lossy().into_owned();
         let all = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
-        let all: BTreeMap<_, _> = all.filter(|(name, _)| ours(name)).collect();
+        let is_known = |name: &str| KNOWN.contains(&name) || OTHERS.contains(&name);
+        let (known, rest): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            all.partition(|(name, _)| is_known(name));
         let refused = rankway::netmod::check_settings().err();
         let refused = refused.map(|bad| {
             let why = format!("it takes {}", bad.takes);
             Unusable { name: bad.name.to_owned(), why, refused: true }
         });
-        let unknown = all
-            .keys()
-            .filter(|name| !OTHERS.contains(&name.as_str()) && !KNOWN.contains(&name.as_str()));
+        let unknown = rest.into_keys().filter(|name| name.starts_with(OURS));
         let unknown = unknown.map(|name| {
-            let why = match meant(name) {
+            let why = match meant(&name) {
                 Some(meant) => format!("nothing reads it; {meant} is a setting"),
                 None => "nothing reads it".to_owned(),
             };
-            Unusable { name: name.clone(), why, refused: false }
+            Unusable { name, why, refused: false }
         });
         let unusable = refused.into_iter().chain(unknown).collect();
-        Settings { all, unusable }
+        Settings { known, unusable }
     }
 }
 

@@ -50,6 +50,16 @@ impl Region {
     /// Memory from UCX's own allocators, zeroed: transports that share memory
     /// reach theirs by stores, and anybody else's only by messages.
     pub(super) fn allocate(owner: &Arc<Ucx>, len: usize) -> Result<(Region, *mut u8), NetError> {
+        let most = machine_memory();
+        if len as u64 > most {
+            // UCX would take all there is, and the kernel kill somebody, before it gave up.
+            return Err(NetError::Call {
+                provider: owner.caps.provider.clone(),
+                call: "ucp_mem_map",
+                code: i64::from(sys::UCS_ERR_NO_MEMORY),
+                text: format!("this machine has {most} bytes of memory"),
+            });
+        }
         // SAFETY: all-zero parameters name no field.
         let mut params: sys::ucp_mem_map_params_t = unsafe { std::mem::zeroed() };
         let fields = sys::UCP_MEM_MAP_PARAM_FIELD_LENGTH | sys::UCP_MEM_MAP_PARAM_FIELD_FLAGS;
@@ -141,4 +151,13 @@ pub(super) unsafe fn rkey_ptr(ucx: &Ucx, key: u64, addr: u64) -> Option<*mut u8>
     // SAFETY: [KEY]: `addr` lies in its region.
     let status = unsafe { (ucx.f().ucp_rkey_ptr)(key as sys::ucp_rkey_h, addr, &mut pointer) };
     (status == sys::UCS_OK && !pointer.is_null()).then_some(pointer.cast())
+}
+
+/// Bytes of memory that the machine has; `u64::MAX` where that cannot be told.
+fn machine_memory() -> u64 {
+    // SAFETY: all-zero is a valid sysinfo, which the call fills.
+    let mut info: libc::sysinfo = unsafe { std::mem::zeroed() };
+    // SAFETY: a structure of ours.
+    let known = unsafe { libc::sysinfo(&mut info) } == 0;
+    if known { (info.totalram as u64).saturating_mul(u64::from(info.mem_unit)) } else { u64::MAX }
 }

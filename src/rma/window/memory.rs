@@ -67,12 +67,6 @@ pub(super) fn provided<N: Netmod>(
     if let Some((netmod, endpoint)) = communicator.context().endpoint(Transport::Network)
         && bytes > 0
     {
-        // (A library takes memory until there is none for anybody, and is killed.)
-        let most = crate::ulimit::memory();
-        if bytes as u64 > most {
-            let why = format!("this machine has {most}");
-            return Err(refused(bytes, std::io::Error::other(why)));
-        }
         let memory = netmod.allocate(endpoint, bytes);
         let memory = memory.map_err(|error| refused(bytes, std::io::Error::other(error)))?;
         if let Some((region, start)) = memory {
