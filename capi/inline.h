@@ -93,8 +93,12 @@ static inline int rankway_entry_local(uint64_t entry, uint64_t *node_rank)
 /**
  * Puts without any test of epoch, rank, displacement or length.
  *
- * Answers 0; RANKWAY_AGAIN (call rankway_progress, then call again); another
+ * Answers 0; RANKWAY_AGAIN, for which the provider has no space now; another
  * negative number of the provider; or RANKWAY_FAILED (see rankway_win_error).
+ * Whatever is not 0, rankway_put then does the same put: it makes progress until
+ * there is space, and says what is wrong, a peer that died by its rank. (A loop
+ * of rankway_progress and this again puts as well, but of a death only a flush
+ * tells: it may never end.)
  *
  * The caller answers for this: the window is not freed, an epoch is open, and
  * the thread is that of its context; `rank` is below its size; the target's

@@ -23,19 +23,12 @@ static void check(int code)
     exit(1);
 }
 
-/* Puts a word, making progress while the provider is full. */
-static void put(rankway_context_t context, rankway_win_t win, const rankway_access_t *access,
-                const uint64_t *word, uint32_t rank)
+/* Puts a word: one that the provider did not take goes by the call that waits for space. */
+static void put(rankway_win_t win, const rankway_access_t *access, const uint64_t *word,
+                uint32_t rank)
 {
-    ptrdiff_t code;
-    while ((code = rankway_put_unchecked(access, word, sizeof *word, rank, 0)) == RANKWAY_AGAIN)
-        check(rankway_progress(context));
-    if (code == RANKWAY_FAILED)
-        check(rankway_win_error(win));
-    else if (code != 0) {
-        fprintf(stderr, "pingpong: the provider answered %td\n", code);
-        exit(1);
-    }
+    if (rankway_put_unchecked(access, word, sizeof *word, rank, 0) != 0)
+        check(rankway_put(word, sizeof *word, (int)rank, 0, win));
     check(rankway_win_flush((int)rank, win));
 }
 
@@ -77,7 +70,7 @@ static int play(void *unused)
             uint64_t turn = 2 * word - (rank == 0);
             if (rank == 1)
                 await(context, memory, turn - 1);
-            put(context, win, access, &turn, (uint32_t)!rank);
+            put(win, access, &turn, (uint32_t)!rank);
             if (rank == 0)
                 await(context, memory, turn + 1);
         }

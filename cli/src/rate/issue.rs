@@ -2,7 +2,7 @@
 //! taken, and the flush.
 
 use crate::fixture::Fixture;
-use rankway::netmod::{AGAIN, Netmod};
+use rankway::netmod::Netmod;
 use rankway::rma::Access;
 use std::ops::Deref;
 
@@ -46,25 +46,15 @@ pub(super) fn place(rank: u32, shift: u32) -> usize {
     ((rank % CELLS) as usize) << shift
 }
 
-/// Makes space and puts again until the provider takes it.
+/// Puts what the provider did not take, as soon as it has space.
 #[cold]
 #[inline(never)]
 pub(super) fn insist<N: Netmod>(
     access: &Access<N>,
-    mut rc: isize,
     data: &[u8],
     rank: u32,
     disp: usize,
 ) -> Result<(), String> {
-    while rc == AGAIN {
-        access.context().progress().map_err(|e| e.to_string())?;
-        // SAFETY: as where it was refused.
-        rc = unsafe { access.put_unchecked(data.as_ptr(), data.len(), rank, disp) };
-    }
-    if rc == 0 { Ok(()) } else { Err(refused(access, rc)) }
-}
-
-#[cold]
-fn refused<N: Netmod>(access: &Access<N>, rc: isize) -> String {
-    access.take_error().map_or_else(|| format!("the provider answered {rc}"), |e| e.to_string())
+    // SAFETY: as where it was refused.
+    unsafe { access.put_nb(data.as_ptr(), data.len(), rank, disp) }.map_err(|e| e.to_string())
 }

@@ -302,7 +302,7 @@ fn unchecked<N: Netmod>(
         // SAFETY: rank is in range, every target holds all places, and `data`
         // outlives the flush.
         let rc = unsafe { issuer.put_unchecked(buf, len, rank, disp) };
-        if rc == 0 { Ok(()) } else { insist(issuer, rc, data, rank, disp) }
+        if rc == 0 { Ok(()) } else { insist(issuer, data, rank, disp) }
     })
 }
 

@@ -86,7 +86,7 @@ pub(super) fn unchecked<N: Netmod>(
         // SAFETY: the order has ranks of all communicators, every target holds all
         // places, and `data` outlives the flush.
         let rc = unsafe { issuer.put_unchecked(buf, len, rank, disp) };
-        if rc == 0 { Ok(()) } else { insist(issuer, rc, data, rank, disp) }
+        if rc == 0 { Ok(()) } else { insist(issuer, data, rank, disp) }
     })?;
     flush(issuers)
 }

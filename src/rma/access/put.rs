@@ -100,8 +100,12 @@ impl<N: Netmod> Access<N> {
     /// The put of a device layer that has checked everything itself: no test
     /// of epoch, rank, displacement or length.
     ///
-    /// Returns 0, [`AGAIN`] (make progress and call again), another negative
-    /// error number of the provider, or [`FAILED`].
+    /// Returns 0; [`AGAIN`], for which the provider has no space now; another negative
+    /// error number of the provider; or [`FAILED`] (see [`Access::take_error`]). Whatever
+    /// is not 0, [`Access::put_nb`] then does the same put: it makes progress until there
+    /// is space, and says what is wrong, a peer that died by its rank. (In a loop of
+    /// [`progress`](crate::device::Context::progress) and this again nobody asks for the
+    /// peer's life.)
     ///
     /// # Safety
     /// \[LIVE\]: the window is not freed; \[RANK\]: `rank` is less than the size of
