@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// The key under which raw addresses are published for processes of other jobs.
 pub const ADDRESSES_KEY: &str = "rankway.addresses.dynamic";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// Set in the names of processes of other jobs in packets.
 const OTHER_JOB: u32 = 1 << 31;
 
@@ -27,7 +27,8 @@ pub struct Introduction {
 }
 
 impl Introduction {
-    /// Version, job, size, rank, whether a process follows and which, addresses up to the end.
+    /// Version, job, size, rank, whether a process follows and which, bytes of the addresses,
+    /// these.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         out.extend(self.job.to_le_bytes());
@@ -37,6 +38,7 @@ impl Introduction {
         if let Some(process) = &self.process {
             out.extend(process.encode());
         }
+        out.extend((self.addresses.len() as u32).to_le_bytes());
         out.extend(&self.addresses);
         out
     }
@@ -55,8 +57,10 @@ impl Introduction {
             [1] => Some(ProcessId::decode(&contact_info::take(&mut rest)?)),
             _ => return None,
         };
+        let len = u32::from_le_bytes(contact_info::take(&mut rest)?);
         let introduction = Introduction { job, size, rank, process, addresses: rest.to_vec() };
-        (rank < size && size < OTHER_JOB).then_some(introduction)
+        let whole = rest.len() == len as usize;
+        (whole && rank < size && size < OTHER_JOB).then_some(introduction)
     }
 }
 

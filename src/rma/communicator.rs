@@ -460,12 +460,12 @@ impl<N: Netmod> Communicator<N> {
     }
 
     /// A communicator whose map and id a device layer has agreed on: this
-    /// process is `rank` of `map`, and members that name the same `id` mean the
-    /// same communicator. No message, no check of membership.
+    /// process is `rank` of `map`, and members that name the same `id`, also those of
+    /// other jobs, mean the same communicator. No message, no check of membership.
     #[must_use]
     #[track_caller]
     pub fn with_id(context: &Rc<Context<N>>, map: RankMap, rank: u32, id: u64) -> Communicator<N> {
-        let id = mix(&[context.device().boot().job(), id, 11]);
+        let id = mix(&[id, 12]);
         let cold = ColdState::new(context.device().map_strategy(), None);
         let context = Rc::clone(context);
         let made = Communicator { context, map, id, rank, calls: Cell::new(0), cold };

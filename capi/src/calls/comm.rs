@@ -24,9 +24,9 @@ pub unsafe extern "C" fn rankway_comm_world(
 }
 
 /// A communicator of the processes of a map, for device layers that have agreed
-/// on it themselves: members that name the same `id` (MPICH's context_id) mean
-/// the same communicator. This process must be in the map. Sends no message,
-/// and is called by the members only.
+/// on it themselves: members that name the same `id` (MPICH's context_id), also
+/// those of other jobs, mean the same communicator. This process must be in the
+/// map. Sends no message, and is called by the members only.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_comm_from_rankmap(
     context: rankway_context_t,

@@ -47,6 +47,65 @@ static void tell(struct state *state, struct between *between, int at)
     atomic_store(&between->told[at], 1);
 }
 
+/* A message to each of a communicator's ranks and one from each. */
+static void exchange(rankway_comm_t comm)
+{
+    int size, mine, in[8], out;
+    rankway_request_t requests[16];
+    rankway_status_t status;
+
+    OK(rankway_comm_size(comm, &size));
+    OK(rankway_comm_rank(comm, &mine));
+    out = 40 + mine;
+    for (int i = 0; i < size; i++) {
+        OK(rankway_irecv(&in[i], sizeof in[i], i, 3, comm, &requests[i]));
+        OK(rankway_isend(&out, sizeof out, i, 3, comm, &requests[size + i]));
+    }
+    for (int i = 0; i < 2 * size; i++)
+        OK(rankway_wait(&requests[i], i < size ? &status : NULL));
+    for (int i = 0; i < size; i++)
+        ENSURE(in[i] == 40 + i);
+}
+
+/* Communicators that the device layers of both jobs name alike: between the jobs, over all of
+ * both, and duplicates. */
+static void name_alike(struct state *state, const uint32_t *peers, int count)
+{
+    rankway_context_t context = state->job.context;
+    int own = state->job.size, stays = own == STAYS;
+    rankway_process_t processes[STAYS + COMES];
+    rankway_rankmap_t map;
+    rankway_comm_t comm, second;
+    uint64_t channel, other;
+
+    for (int i = 0; i < count; i++)
+        processes[i] = (rankway_process_t){0, peers[i]};
+    OK(rankway_rankmap_from_processes((uint32_t)count, processes, &map));
+    OK(rankway_comm_from_remote(context, map, state->job.rank, 31, &comm));
+    exchange(comm);
+    OK(rankway_comm_dup(comm, &second));
+    OK(rankway_comm_channel(comm, &channel));
+    OK(rankway_comm_channel(second, &other));
+    ENSURE(channel != other);
+    exchange(second);
+    OK(rankway_comm_free(second));
+    OK(rankway_comm_free(comm));
+    OK(rankway_rankmap_free(map));
+    /* Those that stay first. */
+    for (int i = 0; i < own; i++)
+        processes[stays ? i : count + i] = (rankway_process_t){0, (uint32_t)i};
+    for (int i = 0; i < count; i++)
+        processes[stays ? own + i : i] = (rankway_process_t){0, peers[i]};
+    OK(rankway_rankmap_from_processes(STAYS + COMES, processes, &map));
+    OK(rankway_comm_from_rankmap(context, map, 32, &comm));
+    exchange(comm);
+    OK(rankway_comm_dup(comm, &second));
+    exchange(second);
+    OK(rankway_comm_free(second));
+    OK(rankway_comm_free(comm));
+    OK(rankway_rankmap_free(map));
+}
+
 /* Meets all of the other job, and exchanges a message and a long active one with each. */
 static void speak(struct state *state, struct between *between, int first, int count)
 {
@@ -62,6 +121,9 @@ static void speak(struct state *state, struct between *between, int first, int c
     for (int i = 0; i < count; i++) {
         while (!atomic_load(&between->told[first + i]))
             OK(rankway_progress(context));
+        /* One that was cut anywhere is none. */
+        for (size_t bytes = 0; bytes < between->bytes[first + i]; bytes++)
+            ENSURE(rankway_meet(context, between->introductions[first + i], bytes, &peers[i]) != RANKWAY_SUCCESS);
         OK(rankway_meet(context, between->introductions[first + i], between->bytes[first + i], &peers[i]));
         ENSURE(peers[i] >= (uint32_t)state->job.size && peers[i] == peers[0] + (uint32_t)i);
     }
@@ -88,6 +150,7 @@ static void speak(struct state *state, struct between *between, int first, int c
         if (in[i] != 7000 + i || state->came[peers[i]] != 1)
             FAIL("%d of %d has %d from %d, %d came", state->job.rank, state->job.size, in[i], i,
                  state->came[peers[i]]);
+    name_alike(state, peers, count);
     /* They are there. (Those of one that leaves now may have ended.) */
     if (state->job.size == COMES) {
         OK(rankway_forget(context, peers[0], &flag));
