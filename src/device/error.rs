@@ -99,7 +99,7 @@ impl fmt::Display for DeviceError {
                 peer.map(|rank| format!(" from rank {rank}")).unwrap_or_default()
             ),
             DeviceError::OneThread => f.write_str(
-                "the device was opened for one thread; set Options::threads to open more contexts",
+                "the device was opened for one thread; open it for more to open further contexts",
             ),
             DeviceError::ContextTaken { index: index @ 1..=4096 } => {
                 write!(f, "context {index} is open already; take another from 1 to 4096")

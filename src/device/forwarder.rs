@@ -143,7 +143,10 @@ impl<N: Netmod> Context<N> {
         match incarnation.wrapping_sub(stream.incarnation) as i32 {
             0 => {}
             // Another context has the index now.
-            1.. => *stream = Stream::of(incarnation),
+            1.. => {
+                let before = std::mem::replace(stream, Stream::of(incarnation));
+                before.route.into_iter().for_each(|route| self.remove_vci(route));
+            }
             _ => return,
         }
         stream.sort(number as u16, head.kind, body);
@@ -159,11 +162,17 @@ impl<N: Netmod> Context<N> {
             let Some(stream) = streams.get_mut(&key) else { return };
             let Some((kind, body)) = stream.take() else { return };
             if kind == BUSINESS_CARD {
+                if self.index() > 0 {
+                    // Garbage: a first context says nothing of itself.
+                    continue;
+                }
                 // Without a way there is no answer: garbage, or somebody who
                 // is gone.
-                let business_card = BusinessCard::decode(&body).filter(|_| self.index() == 0);
-                stream.route = business_card
+                let business_card = BusinessCard::decode(&body);
+                let route = business_card
                     .and_then(|business_card| self.insert_vci(peer, &business_card).ok());
+                let before = std::mem::replace(&mut stream.route, route);
+                before.into_iter().for_each(|route| self.remove_vci(route));
                 continue;
             }
             let inner = body.split_first_chunk::<HEAD>();

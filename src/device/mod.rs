@@ -290,6 +290,13 @@ impl<N: Netmod> Device<N> {
     /// [`DeviceError::NoRank`] for a member that is not in the job.
     pub fn add_group(&self, members: RankMap) -> Result<u32, DeviceError> {
         let size = self.boot.size();
+        let members = match members.pg() {
+            Some(0) => members,
+            _ => {
+                let ranks = members.iter().map(|p| self.world_rank(p));
+                RankMap::from_lpids(0, ranks.collect::<Result<Vec<_>, _>>()?)?
+            }
+        };
         if let Some(p) = members.iter().find(|p| p.lpid >= size) {
             return Err(DeviceError::NoRank { rank: p.lpid, size });
         }

@@ -68,7 +68,8 @@ impl Questions {
         self.back.borrow().get(&(peer, index)).cloned()
     }
 
-    pub(super) fn set_asker(&self, peer: u32, index: u32, asker: Asker) {
-        self.back.borrow_mut().insert((peer, index), asker);
+    /// Another is the last from now on: the one before.
+    pub(super) fn set_asker(&self, peer: u32, index: u32, asker: Asker) -> Option<Asker> {
+        self.back.borrow_mut().insert((peer, index), asker)
     }
 }

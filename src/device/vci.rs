@@ -68,7 +68,10 @@ impl<N: Netmod> Context<N> {
             _ => {
                 let route = self.insert_vci(peer, business_card)?;
                 let (theirs, told) = (business_card.clone(), mine.clone());
-                self.questions.set_asker(peer, index, Asker { theirs, told, route });
+                let asker = Asker { theirs, told, route };
+                if let Some(before) = self.questions.set_asker(peer, index, asker) {
+                    self.remove_vci(before.route);
+                }
                 route
             }
         };
@@ -109,5 +112,15 @@ impl<N: Netmod> Context<N> {
             self.endpoint(transport).filter(|_| !raw.is_empty()).ok_or(none)?;
         let dest = netmod.insert(endpoint, raw).map_err(|e| DeviceError::peer(peer, e))?;
         Ok(Route { transport, dest })
+    }
+
+    /// Takes out the way to a context that is gone. (Where contexts share addresses, another
+    /// may still have it.)
+    pub(super) fn remove_vci(&self, Route { transport, dest }: Route) {
+        if let Some((netmod, endpoint)) = self.endpoint(transport)
+            && netmod.own_addresses()
+        {
+            netmod.remove(endpoint, dest);
+        }
     }
 }

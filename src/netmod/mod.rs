@@ -302,8 +302,8 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// [`NetError::Call`].
     fn insert(&self, endpoint: &Self::Endpoint, raw: &[u8]) -> Result<u64, NetError>;
 
-    /// Takes an address out that was inserted, of a process that has ended. Nothing is issued
-    /// to it any more.
+    /// Takes an address out that was inserted, of an endpoint that has closed. Nothing is
+    /// issued to it any more.
     fn remove(&self, _endpoint: &Self::Endpoint, _address: u64) {}
 
     /// Registers memory for remote reads and writes, under `key` where the

@@ -115,9 +115,11 @@ pub fn vcis<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 
 /// Contexts that are closed and opened again speak to those opened again, and what was sent
 /// on one that is closed at once arrives; more often than the first context has places
-/// for senders.
+/// for senders. Nothing is left of those that were closed: no round takes a descriptor.
 pub fn reopened<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     const ROUNDS: u32 = 50;
+    let descriptors = || std::fs::read_dir("/proc/self/fd").map(Iterator::count).map_err(text);
+    let mut begun = 0;
     let context = N::open_with(boot, &Options::default().threads(true))?;
     let world = Communicator::world(&context);
     let (me, n) = (world.rank(), world.size());
@@ -141,7 +143,12 @@ pub fn reopened<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         }
         thread.join().map_err(|_| "a thread panicked")??;
         world.barrier().map_err(text)?;
+        if round == ROUNDS / 5 {
+            begun = descriptors()?;
+        }
     }
+    let (most, all) = (begun + ROUNDS as usize / 5, descriptors()?);
+    ensure!(all < most, "{begun} descriptors, and {all} later");
     Ok(())
 }
 

@@ -122,6 +122,15 @@ impl Endpoint {
         address
     }
 
+    /// Takes out a peer that nothing goes to any more.
+    pub(super) fn remove(&self, address: u64) {
+        let is_it = |peer: *const Peer| peer.expose_provenance() as u64 == address;
+        self.busy.borrow_mut().retain(|&peer| !is_it(peer));
+        let mut peers = self.peers.borrow_mut();
+        let at = peers.iter().position(|peer| is_it(&raw const **peer));
+        self.owner.kept.keep(at.map(|at| peers.swap_remove(at)).into_iter());
+    }
+
     /// An operation ended within the call.
     pub(super) fn end(&self, token: u64) {
         self.done.borrow_mut().push(Completion { token, result: Ok(()) });

@@ -303,6 +303,10 @@ impl Netmod for Node {
         Ok(endpoint.add(Box::new(peer)))
     }
 
+    fn remove(&self, endpoint: &Endpoint, address: u64) {
+        endpoint.remove(address);
+    }
+
     unsafe fn register(
         self: &Arc<Self>,
         _: &Endpoint,

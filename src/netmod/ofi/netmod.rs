@@ -127,7 +127,11 @@ impl Netmod for Domain {
             }
             n if n < 0 => Err(self.explain("fi_av_insert", n as isize)),
             _ => {
-                let reason = format!("fi_av_insert refused {raw:02x?}");
+                let len = raw.len();
+                let reason = format!(
+                    "fi_av_insert refused an address of {len} bytes; some providers reach few \
+                     hundred endpoints, and contexts opened again are new ones"
+                );
                 let reason = crate::ulimit::explained(reason);
                 Err(NetError::Address { provider: provider(), reason })
             }
