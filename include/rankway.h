@@ -344,7 +344,7 @@ typedef struct rankway_options_t {
      */
     int threads;
     /**
-     * `ofi` or `ucx`. Null: RANKWAY_NETMOD, else the best there is.
+     * `node`, `ofi` or `ucx`. Null: RANKWAY_NETMOD, else the best there is.
      */
     const char *netmod;
     /**
@@ -394,7 +394,7 @@ typedef struct rankway_info_t {
      */
     uint32_t node_size;
     /**
-     * `ofi` or `ucx`.
+     * `node`, `ofi` or `ucx`.
      */
     char netmod[16];
     /**
@@ -712,8 +712,11 @@ int rankway_group_add(struct rankway_device_t device,
  * context `index` arrives on the peers' of the same index; -1 takes the
  * smallest that is free. Not collective. The first message to a peer goes once
  * that peer's first context has made progress, which tells where the other is;
- * one opened again speaks to those that were opened again, too. Over the node's
- * own module some 16 contexts of each process at a time reach a peer.
+ * one opened again speaks to those that were opened again, too. Its messages go
+ * on, in and out, in calls on it alone: what was sent, and is complete for the
+ * sender, may lie here until rankway_progress or rankway_context_close sends it.
+ * Over the node's own module some 16 contexts of each process at a time reach a
+ * peer.
  */
 int rankway_context_open(struct rankway_device_t device,
                          int index,
@@ -857,9 +860,9 @@ int rankway_comm_world(struct rankway_context_t context, struct rankway_comm_t *
 
 /**
  * A communicator of the processes of a map, for device layers that have agreed
- * on it themselves: members that name the same `id` (MPICH's context_id) mean
- * the same communicator. This process must be in the map. Sends no message,
- * and is called by the members only.
+ * on it themselves: members that name the same `id` (MPICH's context_id), also
+ * those of other jobs, mean the same communicator. This process must be in the
+ * map. Sends no message, and is called by the members only.
  */
 int rankway_comm_from_rankmap(struct rankway_context_t context,
                               struct rankway_rankmap_t map,
@@ -2138,8 +2141,12 @@ static inline int rankway_entry_local(uint64_t entry, uint64_t *node_rank)
 /**
  * Puts without any test of epoch, rank, displacement or length.
  *
- * Answers 0; RANKWAY_AGAIN (call rankway_progress, then call again); another
+ * Answers 0; RANKWAY_AGAIN, for which the provider has no space now; another
  * negative number of the provider; or RANKWAY_FAILED (see rankway_win_error).
+ * Whatever is not 0, rankway_put then does the same put: it makes progress until
+ * there is space, and says what is wrong, a peer that died by its rank. (A loop
+ * of rankway_progress and this again puts as well, but of a death only a flush
+ * tells: it may never end.)
  *
  * The caller answers for this: the window is not freed, an epoch is open, and
  * the thread is that of its context; `rank` is below its size; the target's

@@ -162,7 +162,7 @@ fn every_error_says_what_it_said() {
         ),
         (
             Box::new(DeviceError::OneThread),
-            "the device was opened for one thread; set Options::threads to open more contexts",
+            "the device was opened for one thread; open it for more to open further contexts",
         ),
         (
             Box::new(DeviceError::ContextTaken { index: 3 }),
@@ -238,6 +238,10 @@ fn every_error_says_what_it_said() {
         ),
         (Box::new(ErrorKind::Freed), "the window was freed; make a new one"),
         (Box::new(ErrorKind::Arguments(text("a unit of 0"))), "a unit of 0"),
+        (
+            Box::new(ErrorKind::Member { rank: 2, peer: Some(7), why: text("gave null memory") }),
+            "rank 2 gave null memory",
+        ),
         (
             Box::new(ErrorKind::Allgather(text("cut"))),
             "the allgather of a communicator failed: cut",

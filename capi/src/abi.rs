@@ -296,7 +296,7 @@ pub struct rankway_info_t {
     pub node_rank: u32,
     /// Processes on this node.
     pub node_size: u32,
-    /// `ofi` or `ucx`.
+    /// `node`, `ofi` or `ucx`.
     pub netmod: [c_char; 16],
     /// The launcher of the job: `pmix`, `pmi1`, `local`, `alone`, `caller`.
     pub launcher: [c_char; 16],
@@ -393,7 +393,7 @@ pub struct rankway_options_t {
     pub abi: u32,
     /// A rankway_threads.
     pub threads: c_int,
-    /// `ofi` or `ucx`. Null: RANKWAY_NETMOD, else the best there is.
+    /// `node`, `ofi` or `ucx`. Null: RANKWAY_NETMOD, else the best there is.
     pub netmod: *const c_char,
     /// Providers of libfabric: `shm`, `tcp;ofi_rxm`, or both with a comma. Null:
     /// RANKWAY_PROVIDER, else the best there are. UCX has UCX_TLS.

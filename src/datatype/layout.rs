@@ -144,10 +144,11 @@ impl Collector {
 
     /// Their bounds and types; returns true if there are elements.
     fn bound(&mut self, at: i64, count: u64, layout: &Layout) -> Result<bool> {
-        self.alignment = self.alignment.max(layout.alignment);
+        // (No elements align nothing, as in MPICH and Open MPI.)
         if count == 0 {
             return Ok(false);
         }
+        self.alignment = self.alignment.max(layout.alignment);
         let last = times(count - 1, layout.extent())?;
         let low = add(at, add(layout.lb, last.min(0))?)?;
         let high = add(at, add(layout.ub, last.max(0))?)?;

@@ -279,12 +279,15 @@ fn same_type(from: Option<&Layout>, into: Option<&Layout>, to: &Layout) -> Resul
             "operations are on elements of one basic type; the target has several".into(),
         );
     };
-    for other in [from, into].into_iter().flatten() {
-        if other.size() != to.size() || other.element().map(Type::of) != Some(ty) {
-            let (n, m, have) = (other.size(), to.size(), other.element());
+    for (place, other) in [("at the origin", from), ("in the result", into)] {
+        let Some(other) = other else { continue };
+        let have = other.element().map(Type::of);
+        if other.size() != to.size() || have != Some(ty) {
+            let (n, m) = (other.size(), to.size());
+            let have = have.map_or("several types".into(), |have| format!("{have:?}"));
             return refuse(format!(
-                "{n} bytes of {have:?} at the origin for {m} bytes of {ty:?} at the target; layouts \
-                 of an operation have equal elements"
+                "{n} bytes of {have} {place} for {m} bytes of {ty:?} at the target; layouts of an \
+                 operation have equal elements"
             ));
         }
     }

@@ -210,6 +210,7 @@ impl<N: Netmod> Access<N> {
             return Err(ErrorKind::Freed.into());
         }
         let Ok(at) = self.held(rank) else {
+            self.process(rank)?;
             let (open, remedy) = ("this rank is not locked", "call lock first");
             return Err(ErrorKind::Epoch { call: "unlock", open, remedy }.into());
         };

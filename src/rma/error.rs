@@ -35,6 +35,7 @@ impl WindowError {
         match &*self.0 {
             ErrorKind::Device(e) => e.rank(),
             ErrorKind::Refused { rank, .. } => Some(*rank),
+            ErrorKind::Member { peer, .. } => *peer,
             _ => None,
         }
     }
@@ -167,6 +168,15 @@ pub enum ErrorKind {
     Freed,
     /// Arguments that make no sense, or differ between the members.
     Arguments(String),
+    /// One member's arguments that make no sense, or what it does not have: all fail.
+    Member {
+        /// Its rank in the communicator.
+        rank: u32,
+        /// Its world rank.
+        peer: Option<u32>,
+        /// What it gave, or does not have.
+        why: String,
+    },
     /// The allgather that the caller brought failed.
     Allgather(String),
     /// Memory of a window.
@@ -213,6 +223,7 @@ impl fmt::Display for ErrorKind {
                 write!(f, "rank {rank} is not in the access epoch that is open: {remedy}")
             }
             ErrorKind::Operation { ty, op, why } => write!(f, "{op:?} on {ty:?}: {why}"),
+            ErrorKind::Member { rank, why, .. } => write!(f, "rank {rank} {why}"),
             ErrorKind::Refused { rank, why } => {
                 write!(f, "rank {rank} did not carry out an operation: {why}")
             }

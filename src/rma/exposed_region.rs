@@ -406,7 +406,7 @@ impl ExposedRegion {
     }
 
     fn attached(&self) -> Result<MutexGuard<'_, BTreeMap<usize, usize>>, Error> {
-        let why = "this window has memory of its own; only those of Window::dynamic take more";
+        let why = "this window has memory of its own; only dynamic ones take more";
         let attached = self.attached.as_ref().ok_or_else(|| ErrorKind::Arguments(why.into()))?;
         Ok(attached.lock().unwrap_or_else(PoisonError::into_inner))
     }

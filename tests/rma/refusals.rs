@@ -115,7 +115,7 @@ pub fn bounds<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
 
 /// Calls that do not fit the epoch, and windows after their end.
 pub fn epochs<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
-    use ErrorKind::{Arguments, Epoch, Freed, NoEpoch, NullBuffer};
+    use ErrorKind::{Epoch, Freed, Member, NoEpoch, NullBuffer};
     let context = <N as Opens>::open(boot)?;
     let world = Communicator::world(&context);
     let (me, n) = (world.rank(), world.size());
@@ -177,8 +177,10 @@ pub fn epochs<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     drop(w);
 
     // What one member gives wrong, all hear of, and the next window is made.
-    refused!(make::<KIND, _>(&world, 64, if me == n - 1 { 0 } else { 8 }), Arguments(_));
-    refused!(make::<KIND, _>(&world, 64, 0), Arguments(_));
+    let last = n - 1;
+    let made = make::<KIND, _>(&world, 64, if me == last { 0 } else { 8 });
+    refused!(made, Member { rank, peer, .. } if *rank == last && *peer == Some(last));
+    refused!(make::<KIND, _>(&world, 64, 0), Member { rank: 0, .. });
     let mut one = [0_u64; 8];
     let start = if me == 0 { std::ptr::null_mut() } else { one.as_mut_ptr().cast() };
     // SAFETY: null is refused, and the rest outlives the call, which fails.
@@ -186,7 +188,7 @@ pub fn epochs<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     if me == 0 {
         refused!(made, NullBuffer { len: 64 });
     } else {
-        refused!(made, Arguments(_));
+        refused!(made, Member { rank: 0, peer: Some(0), .. });
     }
     // Null without a length is a window like any other.
     let start = if me == 0 { std::ptr::null_mut() } else { one.as_mut_ptr().cast() };
@@ -220,7 +222,19 @@ pub fn no_memory<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         if me == 0 {
             refused!(made, ErrorKind::Memory { .. });
         } else {
-            refused!(made, ErrorKind::Arguments(why) if why.contains("rank 0"));
+            refused!(made, ErrorKind::Member { rank: 0, peer: Some(0), .. });
+        }
+        let made = Window::shared(&world, if me == 0 { bytes } else { 64 }, 1);
+        let possible = bytes <= isize::MAX as usize;
+        let (own, first) = (ErrorKind::Length { len: bytes }, Some(0));
+        let one_node = context.device().node_size() == n;
+        match made.map(drop).map_err(|e| (e.peer(), e.to_string())) {
+            Err((None, why)) if one_node && me == 0 && !possible => {
+                ensure!(why == own.to_string(), "{why}");
+            }
+            Err((peer, _)) if one_node => ensure!(peer == first, "{peer:?}"),
+            Err((None, why)) => ensure!(why.contains("node"), "{why}"),
+            other => return Err(format!("{other:?}")),
         }
     }
     let mut last = make::<ALLOCATED, _>(&world, n as usize * 3 * 8, 8).map_err(text)?;

@@ -248,8 +248,11 @@ pub unsafe extern "C" fn rankway_group_add(
 /// context `index` arrives on the peers' of the same index; -1 takes the
 /// smallest that is free. Not collective. The first message to a peer goes once
 /// that peer's first context has made progress, which tells where the other is;
-/// one opened again speaks to those that were opened again, too. Over the node's
-/// own module some 16 contexts of each process at a time reach a peer.
+/// one opened again speaks to those that were opened again, too. Its messages go
+/// on, in and out, in calls on it alone: what was sent, and is complete for the
+/// sender, may lie here until rankway_progress or rankway_context_close sends it.
+/// Over the node's own module some 16 contexts of each process at a time reach a
+/// peer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_context_open(
     device: rankway_device_t,
@@ -276,7 +279,7 @@ pub unsafe extern "C" fn rankway_context_close(context: rankway_context_t) -> c_
     call("rankway_context_close", || {
         let found = find::<Rc<dyn Context>>(context)?;
         if let Some(left) = found.guard.objects_on(found.context_id()) {
-            let why = format!("the context has {left}; free them first");
+            let why = format!("the context has {left}; free or receive them first");
             return Err(Fail::new(rankway_code::RANKWAY_ERR_BUSY, why));
         }
         drop(found.guard.remove::<Rc<dyn Context>>(context));
@@ -338,8 +341,11 @@ pub unsafe extern "C" fn rankway_run_local(
 ) -> c_int {
     call("rankway_run_local", || {
         let body = body.ok_or_else(|| Fail::null("body"))?;
-        let ranks = u32::try_from(ranks).unwrap_or(0);
-        let outcome = local::run(&local::Options::new(ranks), |_| {
+        let count = u32::try_from(ranks).map_err(|_| {
+            let why = format!("cannot fork {ranks} ranks");
+            Fail::new(rankway_code::RANKWAY_ERR_ARG, why)
+        })?;
+        let outcome = local::run(&local::Options::new(count), |_| {
             // The launcher of this process is another than the parent had.
             TAKEN.store(false, Ordering::Relaxed);
             FINALIZED.store(false, Ordering::Relaxed);

@@ -152,6 +152,10 @@ static void structures(void)
     ENSURE(done == 55);
     for (int i = 0; i < 5; i++)
         ENSURE(back[i].value == i + 0.5 && back[i].mark == 'a' + i && back[i].small == -i);
+    OK(rankway_type_free(type));
+    /* A block without elements aligns nothing. */
+    OK(rankway_type_struct(3, (uint64_t[]){0, 0, 3}, (int64_t[]){0, 1, 0}, parts, &type));
+    measures(type, 6, 0, 6, 0, 6);
     for (int i = 0; i < 3; i++)
         OK(rankway_type_free(parts[i]));
     OK(rankway_type_free(type));

@@ -104,6 +104,7 @@ int main(void)
 
     alarm(100);
     REFUSED(RANKWAY_ERR_ARG, "0 ranks", rankway_run_local(0, twice, NULL, &code));
+    REFUSED(RANKWAY_ERR_ARG, "-1 ranks", rankway_run_local(-1, twice, NULL, &code));
     OK(rankway_run_local(3, death, NULL, &code));
     ENSURE(code == 128 + SIGKILL);
     OK(rankway_run_local(2, twice, NULL, &code));

@@ -126,11 +126,14 @@ static void values(struct job *job)
     rankway_message_t message;
     int n = job->size, lpids[] = {0, -3}, twice[] = {0, 0}, far[] = {0, 99}, flag;
     uint64_t word = 1, old;
+    uint32_t pgid;
     char byte = 0;
 
     OK(rankway_win_allocate(64, 8, job->world, NULL, &win));
     REFUSED(RANKWAY_ERR_EPOCH, "lock_all", rankway_put(&word, 8, 0, 0, win));
     REFUSED(RANKWAY_ERR_EPOCH, "lock_all", rankway_win_unlock_all(win));
+    REFUSED(RANKWAY_ERR_RANK, "out of range", rankway_win_unlock(n, win));
+    REFUSED(RANKWAY_ERR_EPOCH, "not locked", rankway_win_unlock(0, win));
     OK(rankway_win_lock_all(0, win));
     REFUSED(RANKWAY_ERR_RANK, "out of range", rankway_put(&word, 8, n, 0, win));
     REFUSED(RANKWAY_ERR_RANK, "out of range", rankway_put(&word, 8, -1, 0, win));
@@ -239,6 +242,7 @@ static void values(struct job *job)
     OK(rankway_rankmap_free(map));
     OK(rankway_rankmap_affine(7, 0, 1, 2, &map)); /* a group that was never added */
     REFUSED(RANKWAY_ERR_ARG, "group 7", rankway_comm_from_rankmap(job->context, map, 1, &comm));
+    REFUSED(RANKWAY_ERR_ARG, "group 7", rankway_group_add(job->device, map, &pgid));
     OK(rankway_rankmap_free(map));
     REFUSED(RANKWAY_ERR_ARG, "2147483647", rankway_rankmap_affine(0, 5, -3, 9, &map));
 

@@ -40,9 +40,10 @@ impl Class {
             ErrorKind::Operation { .. } => Class::Operation,
             ErrorKind::Freed => Class::Window,
             ErrorKind::Memory { .. } => Class::Memory,
-            ErrorKind::Arguments(_) | ErrorKind::Layout(_) | ErrorKind::Length { .. } => {
-                Class::Argument
-            }
+            ErrorKind::Arguments(_)
+            | ErrorKind::Member { .. }
+            | ErrorKind::Layout(_)
+            | ErrorKind::Length { .. } => Class::Argument,
             _ => return None,
         })
     }

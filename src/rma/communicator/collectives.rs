@@ -125,10 +125,16 @@ impl<N: Netmod> Communicator<N> {
             return Ok(Words::by_rank(all)?);
         }
         let all = own.allgather(&mine.raw()).map_err(ErrorKind::Allgather);
-        mine.take_all(&self.check_collective(all)?).map_err(|(rank, why)| {
-            Error::from(ErrorKind::Arguments(format!("rank {rank} is in another call: {why}")))
-        })?;
+        mine.take_all(&self.check_collective(all)?)
+            .map_err(|(rank, why)| self.refused_by(rank, &format!("is in another call: {why}")))?;
         Ok(mine)
+    }
+
+    /// That a collective fails because of one member.
+    #[cold]
+    pub(in crate::rma) fn refused_by(&self, rank: u32, why: &str) -> Error {
+        let peer = self.world_rank(rank).ok();
+        ErrorKind::Member { rank, peer, why: why.into() }.into()
     }
 
     pub(super) fn allgather_tagged(&self, tag: u64, mine: &[u8]) -> Result<Vec<Vec<u8>>, Error> {

@@ -5,7 +5,7 @@ use crate::netmod::Netmod;
 use crate::rma::column::Column;
 use crate::rma::keys::PackedKeys;
 use crate::rma::registration::{OwnKeys, Registration, Registrations};
-use crate::rma::{Communicator, Error, ErrorKind};
+use crate::rma::{Communicator, Error};
 use crate::settings::WINDOW_KEYS;
 
 /// What a member says of its memory.
@@ -38,9 +38,8 @@ pub(super) fn exchange_infos<N: Netmod>(
     let said = [bytes as u64, unit as u64, u64::from(misalignment)];
     let words = communicator.gather(&said, key.value())?;
     if let Some(refused) = words.column(1).ranks_of(0)?.get(0) {
-        let rank = refused.lpid;
-        let why = format!("rank {rank} gave a displacement unit of 0 or null memory");
-        return Err(ErrorKind::Arguments(why).into());
+        let why = "gave a displacement unit of 0, null memory or a length that no memory has";
+        return Err(communicator.refused_by(refused.lpid, why));
     }
     Ok(MemberInfos {
         bytes: Column::of(words.column(0))?,
@@ -89,8 +88,7 @@ pub(super) fn exchange_keys<N: Netmod>(
     let says = words.greatest();
     if says >= NO_MEMORY {
         let rank = u64::from(u32::MAX) - (says - NO_MEMORY);
-        let why = format!("rank {rank} has no memory for the window");
-        return Err(ErrorKind::Arguments(why).into());
+        return Err(communicator.refused_by(rank as u32, "has no memory for the window"));
     }
     let Some([providers, bases, keys, local]) = words.columns().filter(|_| says != ASKS) else {
         return Ok(MemberKeys { registered: Registrations::Asked, packed_keys: None });

@@ -191,7 +191,13 @@ impl<N: Netmod> Window<N> {
     ) -> Result<Window<N>, Error> {
         let on_node = OnNode::of(&communicator)?;
         let file = on_node.make(&communicator, "rankway-window");
-        let infos = exchange_infos(&communicator, OwnMemory { bytes, unit, misalignment: 0 })?;
+        let possible = bytes <= isize::MAX as usize;
+        let own = OwnMemory { bytes, unit: if possible { unit } else { 0 }, misalignment: 0 };
+        let infos = exchange_infos(&communicator, own);
+        if !possible {
+            return Err(ErrorKind::Length { len: bytes }.into());
+        }
+        let infos = infos?;
         let place = on_node.tell(&communicator, file.as_ref().map(Shared::place));
         let node = place.ok().and_then(|place| {
             NodeSegment::map_contiguous(&communicator, &infos, &on_node, (place, file))
@@ -202,9 +208,8 @@ impl<N: Netmod> Window<N> {
             // The memory goes with who made it, who is named then: while it dies,
             // before its death can be told.
             communicator.meet()?;
-            let rank = unmapped.unwrap_or(0);
-            let why = format!("rank {rank} cannot map the memory of a shared window");
-            return Err(ErrorKind::Arguments(why).into());
+            let rank = unmapped.unwrap_or(0) as u32;
+            return Err(communicator.refused_by(rank, "cannot map the memory of a shared window"));
         };
         if !node.is_final() {
             let refused = Err(not_final(bytes));
