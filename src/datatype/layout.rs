@@ -305,8 +305,6 @@ impl Layout {
         of: &Layout,
     ) -> Result<Layout> {
         let mut all = Collector::new();
-        // (Of no blocks, too.)
-        all.alignment = of.alignment;
         if !of.is_contiguous() {
             for (count, at) in blocks {
                 all.push(at?, count, of)?;
@@ -327,6 +325,7 @@ impl Layout {
         }
         if total > 0 {
             all.bounds = Some((lb, ub));
+            all.alignment = of.alignment;
             all.types.push(&of.types, total);
         }
         all.done()
