@@ -103,22 +103,28 @@ pub(crate) unsafe fn text(at: *const c_char, what: &str) -> Result<Option<String
     Ok(Some(text.to_owned()))
 }
 
-/// A buffer: null only where it is empty.
-pub(crate) fn buffer(buf: *const u8, len: usize) -> Result<*const u8, Fail> {
+/// A buffer, an argument of this name: null only where it is empty.
+pub(crate) fn buffer(name: &str, buf: *const u8, len: usize) -> Result<*const u8, Fail> {
     match (buf.is_null(), len) {
         (false, _) => Ok(buf),
         (true, 0) => Ok(std::ptr::dangling()),
         (true, len) => Err(Fail::new(
             rankway_code::RANKWAY_ERR_NULL,
-            format!("a buffer of {len} bytes is null"),
+            format!("the buffer `{name}` of {len} bytes is null"),
         )),
     }
 }
 
 /// A buffer of so many elements.
-pub(crate) fn elements(buf: *const c_void, count: usize, ty: Type) -> Result<*const u8, Fail> {
+pub(crate) fn elements(
+    name: &str,
+    buf: *const c_void,
+    count: usize,
+    ty: Type,
+) -> Result<*const u8, Fail> {
     // What it says is of bytes, which are counted where it is wrong.
-    buffer(buf.cast(), count).or_else(|_| buffer(buf.cast(), count.saturating_mul(ty.size())))
+    let of = |len| buffer(name, buf.cast(), len);
+    of(count).or_else(|_| of(count.saturating_mul(ty.size())))
 }
 
 /// The buffer of a receive.
@@ -126,7 +132,7 @@ pub(crate) fn receive_buffer(buf: *mut c_void, len: usize) -> Result<(*mut u8, u
     if len > isize::MAX as usize {
         return Err(too_long(len));
     }
-    Ok((buffer(buf.cast_const().cast(), len)?.cast_mut(), len))
+    Ok((buffer("buf", buf.cast_const().cast(), len)?.cast_mut(), len))
 }
 
 #[cold]
@@ -139,12 +145,15 @@ fn too_long(len: usize) -> Fail {
 ///
 /// # Safety
 /// It is null or readable for as many bytes while the answer is used.
-pub(crate) unsafe fn bytes_at<'a>((at, len): (*const c_void, usize)) -> Result<&'a [u8], Fail> {
+pub(crate) unsafe fn bytes_at<'a>(
+    name: &str,
+    (at, len): (*const c_void, usize),
+) -> Result<&'a [u8], Fail> {
     if len > isize::MAX as usize / 2 {
         return Err(too_long(len));
     }
     // SAFETY: [BUF]; no null pointer comes out of `buffer`.
-    Ok(unsafe { std::slice::from_raw_parts(buffer(at.cast(), len)?, len) })
+    Ok(unsafe { std::slice::from_raw_parts(buffer(name, at.cast(), len)?, len) })
 }
 
 /// The type of elements that operations are on.

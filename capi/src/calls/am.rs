@@ -33,7 +33,7 @@ unsafe fn with_message<R>(
 ) -> Result<R, Fail> {
     let id = number(id)?;
     // SAFETY: the caller's.
-    let (hdr, data) = unsafe { (bytes_at(hdr)?, bytes_at(data)?) };
+    let (hdr, data) = unsafe { (bytes_at("hdr", hdr)?, bytes_at("data", data)?) };
     if let Some(header) = short(hdr, &mut [0; HEADER]) {
         return run(OutgoingAm { id, header, payload: data });
     }
@@ -58,7 +58,7 @@ pub(super) unsafe fn with_posted<R>(
 ) -> Result<R, Fail> {
     let id = number(id)?;
     // SAFETY: the caller's.
-    let hdr = unsafe { bytes_at(hdr)? };
+    let hdr = unsafe { bytes_at("hdr", hdr)? };
     if hdr.len() > SHORT {
         let (header, limit) = (hdr.len(), limit()?);
         let header_limit = limit.saturating_sub(MARK);

@@ -37,7 +37,7 @@ pub unsafe extern "C" fn rankway_cq_isend(
     let to = unsafe { out(id, "id") };
     answer("rankway_cq_isend", to, || {
         let found = find::<Rc<dyn Context>>(context)?;
-        let buf = (buffer(buf.cast(), bytes)?, bytes);
+        let buf = (buffer("buf", buf.cast(), bytes)?, bytes);
         let dest = Envelope { peer, channel, bits: match_bits };
         found.cq_isend(buf, dest, synchronous != 0, cookie_of(cookie)?)
     })
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn rankway_am_post(
     answer("rankway_am_post", to, || {
         let (found, cookie) = (find::<Rc<dyn Context>>(context)?, cookie_of(cookie)?);
         // SAFETY: [BUF].
-        let data = unsafe { bytes_at((data, bytes))? };
+        let data = unsafe { bytes_at("data", (data, bytes))? };
         let (hdr, data, limit) =
             ((hdr, hdr_bytes), (data.as_ptr(), bytes), || found.am_longest(peer));
         // SAFETY: [BUF].

@@ -505,8 +505,8 @@ unsafe fn pack(
     let to = unsafe { out(packed, "packed") };
     answer(name, to, || {
         let layout = table::layout(datatype)?.times(count)?;
-        let stream = buffer(stream.cast_const().cast(), capacity)?.cast_mut();
-        let memory = buffer(memory.cast(), form.left(&layout, from, capacity))?;
+        let stream = buffer("stream", stream.cast_const().cast(), capacity)?.cast_mut();
+        let memory = buffer("memory", memory.cast(), form.left(&layout, from, capacity))?;
         // SAFETY: [BUF]: the elements at `memory`, and `capacity` bytes.
         Ok(unsafe {
             let stream = std::slice::from_raw_parts_mut(stream, capacity);
@@ -532,9 +532,9 @@ unsafe fn unpack(
     let to = unsafe { out(unpacked, "unpacked") };
     answer(name, to, || {
         let layout = table::layout(datatype)?.times(count)?;
-        let stream = buffer(stream.cast(), bytes)?;
+        let stream = buffer("stream", stream.cast(), bytes)?;
         let left = form.left(&layout, from, bytes);
-        let memory = buffer(memory.cast_const().cast(), left)?.cast_mut();
+        let memory = buffer("memory", memory.cast_const().cast(), left)?.cast_mut();
         // SAFETY: [BUF]: the elements at `memory`, and `bytes` bytes.
         Ok(unsafe {
             let stream = std::slice::from_raw_parts(stream, bytes);

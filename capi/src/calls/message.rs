@@ -76,7 +76,7 @@ fn send(
     tag_: c_int,
     synchronous: bool,
 ) -> Result<Operation, Fail> {
-    let buf = (buffer(buf.0.cast(), buf.1)?, buf.1);
+    let buf = (buffer("buf", buf.0.cast(), buf.1)?, buf.1);
     comm.isend(buf, rank(dest)?, tag(tag_)?, synchronous)
 }
 
@@ -106,7 +106,7 @@ fn elements(
 ) -> Result<(*const u8, Layout), Fail> {
     let layout = table::layout(datatype)?.times(count)?;
     let bytes = usize::try_from(layout.size()).unwrap_or(usize::MAX);
-    Ok((buffer(memory.cast(), bytes)?, layout))
+    Ok((buffer("memory", memory.cast(), bytes)?, layout))
 }
 
 /// rankway_isend of `count` elements of a datatype at `memory`, which are the
@@ -329,7 +329,7 @@ pub unsafe extern "C" fn rankway_tagged_isend(
     // SAFETY: [PTR].
     let to = unsafe { out(request, "request") };
     begin("rankway_tagged_isend", to, context, |context: &Rc<dyn Context>| {
-        let buf = (buffer(buf.cast(), bytes)?, bytes);
+        let buf = (buffer("buf", buf.cast(), bytes)?, bytes);
         let dest = Envelope { peer, channel, bits: match_bits };
         context.isend(buf, dest, synchronous != 0)
     })

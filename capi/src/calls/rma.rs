@@ -28,7 +28,7 @@ pub unsafe extern "C" fn rankway_put(
 ) -> c_int {
     call("rankway_put", || {
         let found = find::<Rc<dyn Win>>(win)?;
-        let buf = buffer(origin.cast(), bytes)?;
+        let buf = buffer("origin", origin.cast(), bytes)?;
         // SAFETY: [BUF].
         unsafe { found.put(buf, bytes, rank(target_rank)?, target_disp) }
     })
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn rankway_get(
 ) -> c_int {
     call("rankway_get", || {
         let found = find::<Rc<dyn Win>>(win)?;
-        let buf = buffer(origin.cast(), bytes)?.cast_mut();
+        let buf = buffer("origin", origin.cast(), bytes)?.cast_mut();
         // SAFETY: [BUF].
         unsafe { found.get(buf, bytes, rank(target_rank)?, target_disp) }
     })
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn rankway_accumulate(
     call("rankway_accumulate", || {
         let found = find::<Rc<dyn Win>>(win)?;
         let (ty, op) = (element(datatype)?, operation(op)?);
-        let operands = elements(origin, count, ty)?;
+        let operands = elements("origin", origin, count, ty)?;
         let of = Elements { operands, results: null_mut(), count, ty, op };
         // SAFETY: [BUF].
         unsafe { found.accumulate(&of, rank(target_rank)?, target_disp) }
@@ -122,8 +122,8 @@ fn fetched(
 ) -> Result<Elements, Fail> {
     let (ty, op) = (element(datatype)?, operation(op)?);
     let needed = if op == Op::NoOp { 0 } else { count };
-    let operands = elements(origin, needed, ty)?;
-    let results = elements(result, count, ty)?.cast_mut();
+    let operands = elements("origin", origin, needed, ty)?;
+    let results = elements("result", result, count, ty)?.cast_mut();
     Ok(Elements { operands, results, count, ty, op })
 }
 
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn rankway_compare_and_swap(
         let found = find::<Rc<dyn Win>>(win)?;
         let replace = rankway_op::RANKWAY_REPLACE as c_int;
         let of = fetched(origin, result, 1, datatype, replace)?;
-        let compare = elements(compare, 1, of.ty)?;
+        let compare = elements("compare", compare, 1, of.ty)?;
         // SAFETY: [BUF].
         unsafe { found.compare_and_swap(&of, compare, rank(target_rank)?, target_disp) }
     })
@@ -312,7 +312,7 @@ pub unsafe extern "C" fn rankway_rput(
     // SAFETY: [PTR].
     let to = unsafe { out(request, "request") };
     begin("rankway_rput", to, win, |win: &Rc<dyn Win>| {
-        let buf = buffer(origin.cast(), bytes)?;
+        let buf = buffer("origin", origin.cast(), bytes)?;
         // SAFETY: [BUF].
         unsafe { Rc::clone(win).rput(buf, bytes, rank(target_rank)?, target_disp) }
     })
@@ -331,7 +331,7 @@ pub unsafe extern "C" fn rankway_rget(
     // SAFETY: [PTR].
     let to = unsafe { out(request, "request") };
     begin("rankway_rget", to, win, |win: &Rc<dyn Win>| {
-        let buf = buffer(origin.cast(), bytes)?.cast_mut();
+        let buf = buffer("origin", origin.cast(), bytes)?.cast_mut();
         // SAFETY: [BUF].
         unsafe { Rc::clone(win).rget(buf, bytes, rank(target_rank)?, target_disp) }
     })
@@ -402,8 +402,8 @@ pub unsafe extern "C" fn rankway_custom(
         begin_typed("rankway_custom", win, request, |win| {
             win.custom(&CustomOp {
                 code,
-                operand: bytes_at((operand, operand_bytes))?,
-                result: buffer(result.cast(), result_bytes)?.cast_mut(),
+                operand: bytes_at("operand", (operand, operand_bytes))?,
+                result: buffer("result", result.cast(), result_bytes)?.cast_mut(),
                 len: result_bytes,
                 rank: rank(target_rank)?,
                 disp: target_disp,

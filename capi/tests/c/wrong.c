@@ -147,13 +147,13 @@ static void values(struct job *job)
             rankway_accumulate(&word, 1, RANKWAY_INT64, 0, 0, -1, win));
     REFUSED(RANKWAY_ERR_OP, "Band",
             rankway_accumulate(&word, 1, RANKWAY_DOUBLE, 0, 0, RANKWAY_BAND, win));
-    REFUSED(RANKWAY_ERR_NULL, "24 bytes is null",
+    REFUSED(RANKWAY_ERR_NULL, "`origin` of 24 bytes is null",
             rankway_accumulate(NULL, 3, RANKWAY_INT64, 0, 0, RANKWAY_SUM, win));
     REFUSED(RANKWAY_ERR_NULL, "8 bytes is null",
             rankway_fetch_and_op(NULL, &old, RANKWAY_INT64, 0, 0, RANKWAY_SUM, win));
-    REFUSED(RANKWAY_ERR_NULL, "8 bytes is null",
+    REFUSED(RANKWAY_ERR_NULL, "`result` of 8 bytes is null",
             rankway_fetch_and_op(&word, NULL, RANKWAY_INT64, 0, 0, RANKWAY_SUM, win));
-    REFUSED(RANKWAY_ERR_NULL, "8 bytes is null",
+    REFUSED(RANKWAY_ERR_NULL, "`compare` of 8 bytes is null",
             rankway_compare_and_swap(&word, NULL, &old, RANKWAY_INT64, 0, 0, win));
     REFUSED(RANKWAY_ERR_RANGE, "leave",
             rankway_accumulate(&word, SIZE_MAX / 4, RANKWAY_INT64, 0, 0, RANKWAY_SUM, win));
