@@ -83,6 +83,45 @@ int __wrap_MPIR_Reduce(const void *from, void *to, MPI_Aint count, MPI_Datatype 
     return failed_too(mpi_errno, *errflag);
 }
 
+int __real_MPIR_Exscan(const void *from, void *to, MPI_Aint count, MPI_Datatype datatype,
+                       MPI_Op op, MPIR_Comm * comm, MPIR_Errflag_t * errflag);
+int __wrap_MPIR_Exscan(const void *from, void *to, MPI_Aint count, MPI_Datatype datatype,
+                       MPI_Op op, MPIR_Comm * comm, MPIR_Errflag_t * errflag) RKW_HIDDEN;
+
+/* Of what others tell it keeps that there is an error. */
+int __wrap_MPIR_Exscan(const void *from, void *to, MPI_Aint count, MPI_Datatype datatype,
+                       MPI_Op op, MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+{
+    int mpi_errno = __real_MPIR_Exscan(from, to, count, datatype, op, comm, errflag);
+    if (*errflag == MPIR_ERR_PROC_FAILED && MPIR_ERR_GET_CLASS(mpi_errno) == MPI_ERR_OTHER)
+        MPIR_ERR_SET(mpi_errno, *errflag, "**coll_fail");
+    return mpi_errno;
+}
+
+int __wrap_MPIR_Err_combine_codes(int first, int second) RKW_HIDDEN;
+
+/* MPICH puts the second error behind all that led to the first one, also where that led to the
+ * second: its chain is a ring then, and who follows it does so for ever. The first alone says who
+ * died; of the second its class is kept where the first has none. */
+int __wrap_MPIR_Err_combine_codes(int first, int second)
+{
+    if (first == MPI_SUCCESS || second == MPI_SUCCESS)
+        return first == MPI_SUCCESS ? second : first;
+    if (MPIR_ERR_GET_CLASS(first) == MPI_ERR_OTHER)
+        MPIR_ERR_SET(first, MPIR_ERR_GET_CLASS(second), "**fail");
+    return first;
+}
+
+int __real_MPIC_Wait(MPIR_Request * request, MPIR_Errflag_t * errflag);
+int __wrap_MPIC_Wait(MPIR_Request * request, MPIR_Errflag_t * errflag) RKW_HIDDEN;
+
+/* What MPICH does by the call that does not wait, as among neighbours, fails as that does. */
+int __wrap_MPIC_Wait(MPIR_Request * request, MPIR_Errflag_t * errflag)
+{
+    int mpi_errno = __real_MPIC_Wait(request, errflag);
+    return mpi_errno == MPI_SUCCESS ? request->status.MPI_ERROR : mpi_errno;
+}
+
 /* Two leaders tell each other of their communicators: what is told of this process alone is no
  * name of a port, even where it is told of MPI_COMM_SELF. */
 static __thread int exchanges;

@@ -62,9 +62,22 @@ static void together(MPI_Comm comm)
             told("a reduce", code);
     }
     told("an allgather", MPI_Allgather(&mine, 1, MPI_LONG, all, 1, MPI_LONG, comm));
+    code = MPI_Exscan(&mine, all, 1, MPI_LONG, MPI_SUM, comm);
+    if (rank == 2)
+        told("a scan of those before", code);
     code = MPI_Ibarrier(comm, &request);
     told("a barrier that is waited for",
          code == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : code);
+}
+
+/* Where the dead one is a neighbour of both. */
+static void neighbours(MPI_Comm ring)
+{
+    long mine[2] = { rank, rank }, theirs[4];
+    told("an exchange of neighbours",
+         MPI_Neighbor_alltoall(mine, 1, MPI_LONG, theirs, 1, MPI_LONG, ring));
+    told("a gather of neighbours",
+         MPI_Neighbor_allgather(mine, 2, MPI_LONG, theirs, 2, MPI_LONG, ring));
 }
 
 /* Ends of a window's life. */
@@ -96,6 +109,8 @@ static void alone(void)
     long got;
     MPI_Irecv(&got, 1, MPI_LONG, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, &early);
     MPI_Send(&got, 1, MPI_LONG, DEAD, 9, MPI_COMM_WORLD);
+    /* (The first of all errors: two of one origin met in it.) */
+    told("a broadcast", MPI_Bcast(&got, 1, MPI_LONG, DEAD, MPI_COMM_WORLD));
     told("a receive from any that was waiting", MPI_Wait(&early, MPI_STATUS_IGNORE));
     told("a receive from any",
          MPI_Recv(&got, 1, MPI_LONG, MPI_ANY_SOURCE, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
@@ -118,7 +133,7 @@ int main(int argc, char **argv)
     MPI_Request early, late, barrier;
     MPI_Message message;
     int flag = 0, code, ranks;
-    MPI_Comm before_it, after_it, meets_it, copy;
+    MPI_Comm before_it, after_it, meets_it, copy, ring;
     long *base, *at, value = 5, got = 0, before = 0;
     bool is_alone = false, are_alone;
     char *data = calloc(1, LONG), *into = calloc(1, LONG);
@@ -143,6 +158,7 @@ int main(int argc, char **argv)
     MPI_Comm_dup(MPI_COMM_WORLD, &before_it);
     MPI_Comm_dup(MPI_COMM_WORLD, &after_it);
     MPI_Comm_dup(MPI_COMM_WORLD, &meets_it);
+    MPI_Cart_create(MPI_COMM_WORLD, 1, &ranks, &(int) { 1 }, 0, &ring);
     int other = 2 - rank;
     base[0] = base[1] = 0;
     MPI_Win_lock_all(0, window);
@@ -190,6 +206,7 @@ int main(int argc, char **argv)
     died("a fetch's flush", code);
 
     together(after_it);
+    neighbours(ring);
     windows(after_it, fenced);
     windows(after_it, dynamic);
     for (int i = 0; i < 3; i++) {

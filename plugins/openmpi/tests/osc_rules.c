@@ -29,6 +29,12 @@ int main(int argc, char **argv)
     REFUSED(MPI_Put(&value, 1, MPI_INT, to, -1, 1, MPI_INT, win), MPI_ERR_DISP);
     REFUSED(MPI_Accumulate(&value, 1, MPI_INT, to, 1000000, 1, MPI_INT, MPI_SUM, win),
             MPI_ERR_RMA_RANGE);
+    for (int i = 0; i < 3; i++) {
+        double operand = 3, old = 5;
+        MPI_Op op = (MPI_Op[]) { MPI_BAND, MPI_LXOR, MPI_MINLOC }[i];
+        REFUSED(MPI_Fetch_and_op(&operand, &old, MPI_DOUBLE, to, 0, op, win), MPI_ERR_OP);
+        CHECK(old == 5, "%g was fetched", old);
+    }
     REFUSED(MPI_Win_lock(MPI_LOCK_SHARED, to, 0, win), MPI_ERR_RMA_SYNC);
     REFUSED(MPI_Win_lock_all(0, win), MPI_ERR_RMA_SYNC);
     REFUSED(MPI_Win_fence(0, win), MPI_ERR_RMA_SYNC);

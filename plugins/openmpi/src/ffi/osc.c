@@ -10,13 +10,26 @@
 
 #include "osc.h"
 
-bool rw_op_reduce(struct ompi_op_t *op, void *from, void *to, size_t count,
-                  struct ompi_datatype_t *type)
+/* Where an operation has its function for a type; -1 where it has none. */
+static int slot_of(const struct ompi_op_t *op, const struct ompi_datatype_t *type)
 {
     int slot = 0 <= type->id && type->id < OMPI_DATATYPE_MAX_PREDEFINED
                    ? ompi_op_ddt_map[type->id] : -1;
-    if (!ompi_op_is_intrinsic(op) || !ompi_datatype_is_predefined(type) || 0 > slot ||
-        NULL == op->o_func.intrinsic.fns[slot]) {
+    bool intrinsic = 0 != (op->o_flags & OMPI_OP_FLAGS_INTRINSIC);
+    return intrinsic && ompi_datatype_is_predefined(type) && 0 <= slot &&
+                   NULL != op->o_func.intrinsic.fns[slot] ? slot : -1;
+}
+
+bool rw_op_is_for(const struct ompi_op_t *op, const struct ompi_datatype_t *type)
+{
+    return op == &ompi_mpi_op_replace.op || op == &ompi_mpi_op_no_op.op || 0 <= slot_of(op, type);
+}
+
+bool rw_op_reduce(struct ompi_op_t *op, void *from, void *to, size_t count,
+                  struct ompi_datatype_t *type)
+{
+    int slot = slot_of(op, type);
+    if (0 > slot) {
         return false;
     }
     /* As ompi_op_reduce does it, whose header needs more of Fortran than the

@@ -10,6 +10,9 @@ struct ompi_op_t;
 struct ompi_request_t;
 struct ompi_win_t;
 
+/* Whether MPI has an operation for a type. */
+bool rw_op_is_for(const struct ompi_op_t *op, const struct ompi_datatype_t *type);
+
 /* to = from op to for elements of a predefined type; false where Open MPI has
  * no such reduction. */
 bool rw_op_reduce(struct ompi_op_t *op, void *from, void *to, size_t count,

@@ -259,6 +259,10 @@ pub(super) unsafe extern "C" fn fetch_and_op<N: Netmod>(
             return ffi::SUCCESS;
         }
         guarded(|| {
+            // (MPI_Accumulate and MPI_Get_accumulate look at that themselves.)
+            if !ffi::rw_op_is_for(op, ty) {
+                return ffi::MPI_ERR_OP as c_int;
+            }
             if let (Some(elem), Some(op), Some(offset)) =
                 (element(ty), operation(op), module.offset(target, disp))
             {

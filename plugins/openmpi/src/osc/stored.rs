@@ -35,8 +35,8 @@ impl CachedOp {
         step: one::<u8>,
     };
 
-    /// `None` where the processor cannot do it, or the datatype is one that may
-    /// be freed.
+    /// `None` where the processor cannot do it or MPI has no such operation, or the
+    /// datatype is one that may be freed.
     ///
     /// # Safety
     /// A live datatype and an operation.
@@ -47,7 +47,7 @@ impl CachedOp {
     ) -> Option<CachedOp> {
         // SAFETY: [MPI].
         let (elem, code) = unsafe {
-            if !is_predefined(ty) {
+            if !is_predefined(ty) || !ffi::rw_op_is_for(op, ty) {
                 return None;
             }
             (element(ty)?, operation(op)?)
