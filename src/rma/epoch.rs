@@ -27,7 +27,9 @@ impl<N: Netmod> Access<N> {
     /// # Errors
     /// [`ErrorKind::Epoch`] when another epoch is open or the rank is locked
     /// already, [`ErrorKind::Rank`], [`ErrorKind::Freed`]; a holder or target
-    /// that died, by name.
+    /// that died, by name. (A target whose memory is mapped here can be locked until
+    /// its death is noticed: in a loop of these, of gets or of operations that fetch,
+    /// by [`Access::unlock`] or them, or by a flush.)
     #[inline]
     pub fn lock(&self, kind: Lock, rank: u32, assert: Assert) -> Result<(), Error> {
         if assert == Assert::NONE && self.lock_at_once(kind, rank) {
@@ -194,8 +196,7 @@ impl<N: Netmod> Access<N> {
     pub fn unlock(&self, rank: u32) -> Result<(), Error> {
         if self.unlock_at_once(rank) {
             // A process that locks again and again must still make progress.
-            self.count_cpu_atomic();
-            return Ok(());
+            return self.count_cpu_atomic(rank);
         }
         self.unlock_by_all_means(rank)
     }
@@ -223,8 +224,7 @@ impl<N: Netmod> Access<N> {
                 fence(Ordering::SeqCst);
             }
             // A process that locks again and again must still make progress.
-            self.count_cpu_atomic();
-            Ok(())
+            self.count_cpu_atomic(rank)
         } else {
             self.flush_marked(rank)
         };

@@ -32,11 +32,13 @@ impl Experiment {
     /// None of them is there.
     pub(super) fn new(of: &Builtin, ranks: u32) -> Result<Experiment, String> {
         let sample = of.make(of.universe, 0).map_err(text)?;
+        let first = sample.lpids.iter().min().copied().unwrap_or(0);
         let lpids: Vec<u32> = sample.lpids.into_iter().filter(|&lpid| lpid < ranks).collect();
         if lpids.is_empty() {
             return Err(format!(
-                "none of the first {ranks} ranks is in '{}'; ask for more",
-                of.name
+                "none of the first {ranks} ranks is in '{}': ask for {} or more, or name other maps",
+                of.name,
+                first + 1
             ));
         }
         let members = lpids.len() as u32;

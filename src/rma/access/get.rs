@@ -125,7 +125,8 @@ impl<N: Netmod> Access<N> {
             Target::Mapped(from) => {
                 // SAFETY: mapped; [TARGET]: checked; [INTO], [APART].
                 let _ = unsafe { copy(buf, from, len) };
-                Ok(())
+                // (One that is done on return may be made again until it finds something.)
+                if NB { Ok(()) } else { self.count_cpu_atomic(rank) }
             }
             // SAFETY: [TARGET]; [INTO], until the flush if `NB`.
             Target::Provider(remote) => unsafe {

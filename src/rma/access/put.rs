@@ -63,7 +63,8 @@ impl<N: Netmod> Access<N> {
     ///
     /// # Errors
     /// [`ErrorKind::NoEpoch`], [`ErrorKind::Rank`], [`ErrorKind::OutOfBounds`],
-    /// [`ErrorKind::Freed`]; a peer that died or cannot be reached, by name.
+    /// [`ErrorKind::Freed`]; a peer that died or cannot be reached, by name. (Memory that
+    /// is mapped here outlives its process: a flush tells, and what may wait in a loop.)
     #[inline]
     pub fn put(&self, buf: &[u8], rank: u32, disp: usize) -> Result<(), Error> {
         // SAFETY: a slice is readable; what outlives the call is waited for.

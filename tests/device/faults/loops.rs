@@ -1,20 +1,21 @@
 //! Calls that do not wait, in loops of the caller's own: the death of a peer that was
-//! never spoken to is an error of theirs, too.
+//! never spoken to is an error of theirs, too. So is that of one whose mapped memory stays.
 
 use super::Body;
 use crate::deaths::survivors;
 use crate::ensure;
 use crate::harness::{Opens, Result, Scenario, clean, pids, signal, text};
-use crate::rma::{CREATED, make};
+use crate::rma::{ALLOCATED, CREATED, make};
 use rankway::boot::Boot;
 use rankway::msg::{Any, Messenger};
 use rankway::netmod::{Netmod, Op, Type};
-use rankway::rma::{Assert, Communicator, Window};
+use rankway::rma::{Assert, Communicator, Lock, Window};
 use std::process::Output;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const LOOPS: [&str; 6] = ["irecv", "anybody", "iprobe", "rget", "fetch", "window"];
+const LOOPS: [&str; 9] =
+    ["irecv", "anybody", "iprobe", "rget", "fetch", "window", "get", "swap", "lock"];
 
 /// How soon the loop must end.
 const SOON: Duration = Duration::from_secs(10);
@@ -46,6 +47,12 @@ fn in_loop<N: Netmod>(
     let there = buf.as_mut_ptr();
     match which {
         "iprobe" => until_error(which, || messages.iprobe(1, 5)),
+        "get" => until_error(which, || w.get(&mut [0; 8], 1, 0).map(|()| None::<()>)),
+        "swap" => until_error(which, || w.compare_and_swap(1_u64, 2, 1, 0).map(|_| None::<()>)),
+        "lock" => until_error(which, || {
+            w.lock(Lock::Exclusive, 1, Assert::NONE)?;
+            w.unlock(1).map(|()| None::<()>)
+        }),
         "window" => {
             w.post(&[1], Assert::default()).map_err(text)?;
             until_error(which, || w.test().map(|done| done.then_some(())))
@@ -82,7 +89,9 @@ fn told<const LOOP: usize, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let context = N::open(Arc::clone(&boot))?;
     let world = Communicator::world(&context);
     let messages = Messenger::open(&world).map_err(text)?;
-    let w = make::<CREATED, N>(&world, 64, 1).map_err(text)?;
+    let by_itself = ["get", "swap", "lock"].contains(&LOOPS[LOOP]);
+    let kind = if by_itself { make::<ALLOCATED, N> } else { make::<CREATED, N> };
+    let w = kind(&world, 64, 1).map_err(text)?;
     let pids = pids(&world)?;
     let all = LOOPS[LOOP] == "anybody";
     let mut got = [0];
@@ -93,7 +102,7 @@ fn told<const LOOP: usize, N: Opens>(boot: Arc<dyn Boot>) -> Result {
             messages.recv(&mut got, rank, 4).map_err(text)?;
         }
     }
-    if LOOPS[LOOP] != "window" {
+    if !["window", "lock"].contains(&LOOPS[LOOP]) {
         w.lock_all().map_err(text)?;
     }
     world.barrier().map_err(text)?;
@@ -142,8 +151,17 @@ fn last(output: &Output) -> Result {
 
 /// Each loop on a node, and between nodes.
 pub fn loops<N: Opens>(network: &str, env: &[(&'static str, &str)], nodes: u32) -> Vec<Scenario> {
-    let bodies: [Body; 6] =
-        [told::<0, N>, told::<1, N>, told::<2, N>, told::<3, N>, told::<4, N>, told::<5, N>];
+    let bodies: [Body; 9] = [
+        told::<0, N>,
+        told::<1, N>,
+        told::<2, N>,
+        told::<3, N>,
+        told::<4, N>,
+        told::<5, N>,
+        told::<6, N>,
+        told::<7, N>,
+        told::<8, N>,
+    ];
     let scenario = |(name, body): (&str, Body)| {
         let s = Scenario::new(format!("told in a loop, {name}/{network}"), 3, body).nodes(nodes);
         let s = s.verdict(if name == "anybody" { last } else { survivors });
