@@ -225,16 +225,10 @@ pub fn no_memory<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             refused!(made, ErrorKind::Member { rank: 0, peer: Some(0), .. });
         }
         let made = Window::shared(&world, if me == 0 { bytes } else { 64 }, 1);
-        let possible = bytes <= isize::MAX as usize;
-        let (own, first) = (ErrorKind::Length { len: bytes }, Some(0));
-        let one_node = context.device().node_size() == n;
-        match made.map(drop).map_err(|e| (e.peer(), e.to_string())) {
-            Err((None, why)) if one_node && me == 0 && !possible => {
-                ensure!(why == own.to_string(), "{why}");
-            }
-            Err((peer, _)) if one_node => ensure!(peer == first, "{peer:?}"),
-            Err((None, why)) => ensure!(why.contains("node"), "{why}"),
-            other => return Err(format!("{other:?}")),
+        if me == 0 && bytes > isize::MAX as usize {
+            refused!(made, ErrorKind::Length { .. });
+        } else {
+            refused!(made, ErrorKind::Member { rank: 0, peer: Some(0), .. });
         }
     }
     let mut last = make::<ALLOCATED, _>(&world, n as usize * 3 * 8, 8).map_err(text)?;
