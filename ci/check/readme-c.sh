@@ -41,7 +41,7 @@ int issue(rankway_context_t context, int size, const int *lpids, uint64_t contex
     rankway_win_t win;
     const rankway_access_t *access;
     void *memory;
-    ptrdiff_t code;
+    int code = 0;
 C
   block c
   echo '    return code != 0; }'
