@@ -190,6 +190,7 @@ void rkw_host_ended(void *request, const rkw_status_t * status) RKW_HIDDEN;
 int rkw_host_element(int datatype) RKW_HIDDEN;
 void rkw_host_type(int datatype, rkw_type_t * to) RKW_HIDDEN;
 void **rkw_host_type_place(int datatype) RKW_HIDDEN;
+int rkw_host_op_is_for(int op, int datatype) RKW_HIDDEN;
 int rkw_host_reduce(int op, int datatype, void *from, void *at, int64_t count) RKW_HIDDEN;
 void *rkw_host_request(int complete) RKW_HIDDEN;
 void rkw_host_finished(void *request, int answer) RKW_HIDDEN;

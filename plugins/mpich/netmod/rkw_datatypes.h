@@ -84,6 +84,12 @@ void **rkw_host_type_place(int datatype)
     return type->is_committed ? &type->dev.netmod.stubnm.translated : NULL;
 }
 
+int rkw_host_op_is_for(int op, int datatype)
+{
+    int number = op & 0xf;
+    return number > 0 && number < 0xf && MPIR_OP_HDL_TO_DTYPE_FN(op) (datatype) == MPI_SUCCESS;
+}
+
 int rkw_host_reduce(int op, int datatype, void *from, void *at, int64_t count)
 {
     MPI_Aint n = count;

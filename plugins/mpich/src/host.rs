@@ -77,6 +77,8 @@ unsafe extern "C" {
     pub(crate) fn rkw_host_type(ty: c_int, to: *mut rkw_type);
     /// Where what is kept with a datatype stands, null at first; null of predefined ones.
     pub(crate) fn rkw_host_type_place(ty: c_int) -> *mut *mut c_void;
+    /// Returns 0 where MPI has no such operation on a predefined type.
+    pub(crate) fn rkw_host_op_is_for(op: c_int, ty: c_int) -> c_int;
     /// MPICH's reduction; 0 where there is none.
     pub(crate) fn rkw_host_reduce(
         op: c_int,

@@ -14,7 +14,7 @@ use crate::window::Held;
 use rankway::datatype::Layout;
 use rankway::netmod::{Netmod, Op, Type};
 use rankway::rma::{Custom, Error, Pending, Window, register_operator};
-use rankway_plugin::custom::{Change, CustomOp, carry_out};
+use rankway_plugin::custom::{Change, CustomOp, Elements, carry_out};
 use std::ffi::{c_int, c_void};
 
 /// An operation, as C has it: `rkw_rma_t`.
@@ -232,6 +232,18 @@ impl rkw_rma {
         element(basic).zip(operation(self.op))
     }
 
+    /// The elements of an operation that the target's MPICH computes. (MPI_Fetch_and_op's it
+    /// does not look at before.)
+    fn computed(&self, basic: c_int) -> Result<Elements, Refusal> {
+        let any = [REPLACE, NO_OP].contains(&self.op);
+        // SAFETY: a predefined type and operation, which are looked up in MPICH's tables.
+        if !any && unsafe { host::rkw_host_op_is_for(self.op, basic) } == 0 {
+            return Err(Refusal(Answer::Op, "the operation is not for this type".into()));
+        }
+        // SAFETY: [MPI].
+        unsafe { elements(basic) }
+    }
+
     /// The operation on elements that the target's MPICH computes.
     fn code(&self, basic: c_int) -> u64 {
         u64::from(basic as u32) | (self.op as u64) << 32
@@ -259,7 +271,7 @@ impl rkw_rma {
             }
             let basic = self.there.basic()?;
             let Some((_, op)) = self.elements(basic) else {
-                let elements = elements(basic)?;
+                let elements = self.computed(basic)?;
                 let keep = self.op == NO_OP;
                 let custom = CustomOp { code: self.code(basic), elements: &elements, keep };
                 let packed = from.packed();
@@ -310,7 +322,7 @@ impl rkw_rma {
             let Some((_, op)) = self.elements(basic) else {
                 let operands = if self.op == NO_OP { Vec::new() } else { from.packed() };
                 let mut results = vec![0; to.size() as usize];
-                let elements = elements(basic)?;
+                let elements = self.computed(basic)?;
                 let keep = self.op == NO_OP;
                 let custom = CustomOp { code: self.code(basic), elements: &elements, keep };
                 held.enter(|window| {
