@@ -145,7 +145,7 @@ impl<N: Netmod> Context<N> {
             // Another context has the index now.
             1.. => {
                 let before = std::mem::replace(stream, Stream::of(incarnation));
-                before.route.into_iter().for_each(|route| self.remove_vci(route));
+                self.remove_vci(before.route);
             }
             _ => return,
         }
@@ -172,7 +172,7 @@ impl<N: Netmod> Context<N> {
                 let route = business_card
                     .and_then(|business_card| self.insert_vci(peer, &business_card).ok());
                 let before = std::mem::replace(&mut stream.route, route);
-                before.into_iter().for_each(|route| self.remove_vci(route));
+                self.remove_vci(before);
                 continue;
             }
             let inner = body.split_first_chunk::<HEAD>();

@@ -69,9 +69,8 @@ impl<N: Netmod> Context<N> {
                 let route = self.insert_vci(peer, business_card)?;
                 let (theirs, told) = (business_card.clone(), mine.clone());
                 let asker = Asker { theirs, told, route };
-                if let Some(before) = self.questions.set_asker(peer, index, asker) {
-                    self.remove_vci(before.route);
-                }
+                let before = self.questions.set_asker(peer, index, asker);
+                self.remove_vci(before.map(|asker| asker.route));
                 route
             }
         };
@@ -114,10 +113,11 @@ impl<N: Netmod> Context<N> {
         Ok(Route { transport, dest })
     }
 
-    /// Takes out the way to a context that is gone. (Where contexts share addresses, another
-    /// may still have it.)
-    pub(super) fn remove_vci(&self, Route { transport, dest }: Route) {
-        if let Some((netmod, endpoint)) = self.endpoint(transport)
+    /// Takes out the way, if there was one, to a context that is gone. (Where contexts share
+    /// addresses, another may still have it.)
+    pub(super) fn remove_vci(&self, route: Option<Route>) {
+        if let Some(Route { transport, dest }) = route
+            && let Some((netmod, endpoint)) = self.endpoint(transport)
             && netmod.own_addresses()
         {
             netmod.remove(endpoint, dest);

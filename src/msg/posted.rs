@@ -147,8 +147,10 @@ impl Posts {
     /// A piece is the caller's again.
     pub(super) fn piece_ended<N: Netmod>(&self, context: &Context<N>, token: u64, result: Outcome) {
         let number = Class::number(token);
-        let peer = self.sending.borrow().get(&number).map(|of| of.peer);
-        let error = peer.zip(result.err()).map(|(peer, e)| context.attribute_failure(peer, e));
+        let error = result.err().and_then(|e| {
+            let first = self.sending.borrow().get(&number).filter(|of| of.error.is_none())?.peer;
+            Some(context.attribute_failure(first, e))
+        });
         let mut sending = self.sending.borrow_mut();
         let Some(of) = sending.get_mut(&number) else { return };
         of.error = of.error.take().or(error);

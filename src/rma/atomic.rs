@@ -24,7 +24,7 @@
 
 use super::access::Access;
 use super::am_fallback::{Answer, Request, error_of, opcode};
-use super::cold::{ATOMICS_PER_PROGRESS, PROVIDER_CALLS};
+use super::cold::{CALLS_PER_PROGRESS, PROVIDER_CALLS};
 use super::element::{Element, bits};
 use super::request::{InFlight, Pending};
 use super::types::{AccessPath, Status, Target, unreachable_error};
@@ -230,7 +230,7 @@ impl<N: Netmod> Access<N> {
             // Additions are no spinning, and counting each would double its
             // cost.
             if op != Op::Sum || bits(operand) == 0 {
-                self.count_cpu_atomic(rank)?;
+                self.count_mapped_call(rank)?;
             }
             return Ok(old);
         }
@@ -259,7 +259,7 @@ impl<N: Netmod> Access<N> {
             // A spinning process fails again and again; only failures are
             // counted.
             if bits(old) != bits(compare) {
-                self.count_cpu_atomic(rank)?;
+                self.count_mapped_call(rank)?;
             }
             return Ok(old);
         }
@@ -478,7 +478,7 @@ impl<N: Netmod> Access<N> {
         self.mark(rank);
         let offset = disp as u64 * state.units.get(rank);
         if peer == self.context().device().boot().rank() {
-            self.count_cpu_atomic(rank)?;
+            self.count_mapped_call(rank)?;
             // SAFETY: [BUF], [INTO]: [WORK] but for the place; null was refused.
             return match unsafe {
                 state.exposed_region.compute(offset, origin.work(std::ptr::null_mut()))
@@ -518,7 +518,7 @@ impl<N: Netmod> Access<N> {
                 return Ok(());
             }
             Target::Mapped(at) => {
-                self.count_cpu_atomic(rank)?;
+                self.count_mapped_call(rank)?;
                 // SAFETY: [WORK]: mapped and checked; [VALID]: checked; [CELL]:
                 // aligned; [SHARED]: all processes keep to it.
                 unsafe { self.cold.entrance.run(&origin.work(at)) };
@@ -547,16 +547,16 @@ impl<N: Netmod> Access<N> {
     /// # Errors
     /// A rank that died. What was done is done.
     #[inline(always)]
-    pub(super) fn count_cpu_atomic(&self, rank: u32) -> Result<(), Error> {
-        let left = self.cold.atomics_until_progress.get().wrapping_sub(1);
-        self.cold.atomics_until_progress.set(left);
+    pub(super) fn count_mapped_call(&self, rank: u32) -> Result<(), Error> {
+        let left = self.cold.calls_until_progress.get().wrapping_sub(1);
+        self.cold.calls_until_progress.set(left);
         if left == 0 { self.progress_between(rank) } else { Ok(()) }
     }
 
     #[cold]
     #[inline(never)]
     fn progress_between(&self, rank: u32) -> Result<(), Error> {
-        self.cold.atomics_until_progress.set(ATOMICS_PER_PROGRESS);
+        self.cold.calls_until_progress.set(CALLS_PER_PROGRESS);
         // (What else it has to say the next flush returns.)
         let _ = self.context().progress();
         let peer = self.world_rank(rank)?;

@@ -222,7 +222,7 @@ impl<N: Netmod> Access<N> {
         if remote.is_some() || (lock.is_some() && !is_atomic(ty, 0)) {
             order(AccessPath::Provider)?;
         } else {
-            self.count_cpu_atomic(rank)?;
+            self.count_mapped_call(rank)?;
         }
         let kind = if results.is_some() { Kind::Fetch } else { Kind::Update };
         let (result, into) = results.unwrap_or((std::ptr::null_mut(), to));

@@ -93,8 +93,8 @@ pub(super) struct ColdState<N: Netmod> {
     pub(super) asked: RefCell<BTreeMap<u32, Registration>>,
     /// The latest of [`access_paths`](Self::access_paths).
     pub(super) last_path: Cell<Option<(u32, AccessPath)>>,
-    /// Operations by the processor's atomics left until the next progress.
-    pub(super) atomics_until_progress: Cell<u32>,
+    /// Calls done in mapped memory left until the next progress.
+    pub(super) calls_until_progress: Cell<u32>,
     /// By which mapped elements are changed.
     pub(super) entrance: Entrance,
     /// All ranks are different processes; found out by the first flush of all that asks.
@@ -120,7 +120,7 @@ impl<N: Netmod> ColdState<N> {
             access_paths: RefCell::default(),
             asked: RefCell::default(),
             last_path: Cell::new(None),
-            atomics_until_progress: Cell::new(ATOMICS_PER_PROGRESS),
+            calls_until_progress: Cell::new(CALLS_PER_PROGRESS),
             entrance: Entrance::new(gate),
             distinct: OnceCell::new(),
         }
@@ -186,6 +186,6 @@ impl<N: Netmod> Drop for ColdState<N> {
 /// Calls of a provider's atomics for one operation; what needs more goes as packets.
 pub(super) const PROVIDER_CALLS: usize = 16;
 
-/// Operations by the processor's atomics between two rounds of progress: a
-/// process that spins on one must still carry out its peers' requests.
-pub(super) const ATOMICS_PER_PROGRESS: u32 = 128;
+/// Calls done in mapped memory between two rounds of progress: a process that spins on one
+/// must still carry out its peers' requests, and hear of a death.
+pub(super) const CALLS_PER_PROGRESS: u32 = 128;

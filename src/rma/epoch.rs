@@ -196,7 +196,7 @@ impl<N: Netmod> Access<N> {
     pub fn unlock(&self, rank: u32) -> Result<(), Error> {
         if self.unlock_at_once(rank) {
             // A process that locks again and again must still make progress.
-            return self.count_cpu_atomic(rank);
+            return self.count_mapped_call(rank);
         }
         self.unlock_by_all_means(rank)
     }
@@ -224,7 +224,7 @@ impl<N: Netmod> Access<N> {
                 fence(Ordering::SeqCst);
             }
             // A process that locks again and again must still make progress.
-            self.count_cpu_atomic(rank)
+            self.count_mapped_call(rank)
         } else {
             self.flush_marked(rank)
         };

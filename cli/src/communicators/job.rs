@@ -32,9 +32,9 @@ impl Experiment {
     /// None of them is there.
     pub(super) fn new(of: &Builtin, ranks: u32) -> Result<Experiment, String> {
         let sample = of.make(of.universe, 0).map_err(text)?;
-        let first = sample.lpids.iter().min().copied().unwrap_or(0);
-        let lpids: Vec<u32> = sample.lpids.into_iter().filter(|&lpid| lpid < ranks).collect();
+        let lpids: Vec<u32> = sample.lpids.iter().copied().filter(|&lpid| lpid < ranks).collect();
         if lpids.is_empty() {
+            let first = sample.lpids.iter().min().map_or(0, |&lpid| u64::from(lpid));
             return Err(format!(
                 "none of the first {ranks} ranks is in '{}': ask for {} or more, or name other maps",
                 of.name,

@@ -52,10 +52,12 @@ void __wrap_MPIR_Err_get_string(int code, char *text, int length,
 }
 
 /* What others tell of an error, and that of a step of one's own, MPICH drops where it reduces by
- * recursive doubling, by halves or by node. */
+ * recursive doubling, by halves or by node; where it scans it drops that somebody died. */
 static int failed_too(int mpi_errno, MPIR_Errflag_t errflag)
 {
-    if (mpi_errno == MPI_SUCCESS && errflag != MPIR_ERR_NONE)
+    if (errflag != MPIR_ERR_NONE && (mpi_errno == MPI_SUCCESS ||
+                                     (errflag == MPIR_ERR_PROC_FAILED &&
+                                      MPIR_ERR_GET_CLASS(mpi_errno) == MPI_ERR_OTHER)))
         MPIR_ERR_SET(mpi_errno, errflag, "**coll_fail");
     return mpi_errno;
 }
@@ -88,14 +90,11 @@ int __real_MPIR_Exscan(const void *from, void *to, MPI_Aint count, MPI_Datatype 
 int __wrap_MPIR_Exscan(const void *from, void *to, MPI_Aint count, MPI_Datatype datatype,
                        MPI_Op op, MPIR_Comm * comm, MPIR_Errflag_t * errflag) RKW_HIDDEN;
 
-/* Of what others tell it keeps that there is an error. */
 int __wrap_MPIR_Exscan(const void *from, void *to, MPI_Aint count, MPI_Datatype datatype,
                        MPI_Op op, MPIR_Comm * comm, MPIR_Errflag_t * errflag)
 {
     int mpi_errno = __real_MPIR_Exscan(from, to, count, datatype, op, comm, errflag);
-    if (*errflag == MPIR_ERR_PROC_FAILED && MPIR_ERR_GET_CLASS(mpi_errno) == MPI_ERR_OTHER)
-        MPIR_ERR_SET(mpi_errno, *errflag, "**coll_fail");
-    return mpi_errno;
+    return failed_too(mpi_errno, *errflag);
 }
 
 int __wrap_MPIR_Err_combine_codes(int first, int second) RKW_HIDDEN;
@@ -107,8 +106,9 @@ int __wrap_MPIR_Err_combine_codes(int first, int second)
 {
     if (first == MPI_SUCCESS || second == MPI_SUCCESS)
         return first == MPI_SUCCESS ? second : first;
-    if (MPIR_ERR_GET_CLASS(first) == MPI_ERR_OTHER)
-        MPIR_ERR_SET(first, MPIR_ERR_GET_CLASS(second), "**fail");
+    int class = MPIR_ERR_GET_CLASS(second);
+    if (MPIR_ERR_GET_CLASS(first) == MPI_ERR_OTHER && class != MPI_ERR_OTHER)
+        MPIR_ERR_SET(first, class, "**fail");
     return first;
 }
 

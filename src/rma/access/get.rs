@@ -126,7 +126,7 @@ impl<N: Netmod> Access<N> {
                 // SAFETY: mapped; [TARGET]: checked; [INTO], [APART].
                 let _ = unsafe { copy(buf, from, len) };
                 // (One that is done on return may be made again until it finds something.)
-                if NB { Ok(()) } else { self.count_cpu_atomic(rank) }
+                if NB { Ok(()) } else { self.count_mapped_call(rank) }
             }
             // SAFETY: [TARGET]; [INTO], until the flush if `NB`.
             Target::Provider(remote) => unsafe {

@@ -5,17 +5,24 @@ use crate::netmod::Netmod;
 use crate::rma::column::Column;
 use crate::rma::keys::PackedKeys;
 use crate::rma::registration::{OwnKeys, Registration, Registrations};
-use crate::rma::{Communicator, Error};
+use crate::rma::{Communicator, Error, ErrorKind};
 use crate::settings::WINDOW_KEYS;
 
 /// What a member says of its memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnMemory {
     pub(super) bytes: usize,
-    /// 0 where the member's arguments are refused, so that all fail alike.
     pub(super) unit: usize,
     /// Of the address modulo 8, where it is not the window's own.
     pub(super) misalignment: u8,
+}
+
+impl OwnMemory {
+    /// Refused where no memory is as long.
+    pub(super) fn possible(self) -> Result<OwnMemory, ErrorKind> {
+        let OwnMemory { bytes: len, .. } = self;
+        if len > isize::MAX as usize { Err(ErrorKind::Length { len }) } else { Ok(self) }
+    }
 }
 
 /// The memory of all members, by rank.
@@ -29,14 +36,23 @@ pub(super) struct MemberInfos {
     pub(super) key: Key,
 }
 
-/// Exchanges the members' sizes and units, and agrees on a key.
+/// Exchanges the members' sizes and units, and agrees on a key. Where the arguments of one are
+/// refused all fail, that one for its own reason.
 pub(super) fn exchange_infos<N: Netmod>(
     communicator: &Communicator<N>,
-    OwnMemory { bytes, unit, misalignment }: OwnMemory,
+    own: Result<OwnMemory, ErrorKind>,
 ) -> Result<MemberInfos, Error> {
+    // A unit of 0 is refused by all.
+    const REFUSED: OwnMemory = OwnMemory { bytes: 0, unit: 0, misalignment: 0 };
+    let (OwnMemory { bytes, unit, misalignment }, why) =
+        own.map_or_else(|why| (REFUSED, Some(why)), |own| (own, None));
     let key = communicator.device().reserve_key();
     let said = [bytes as u64, unit as u64, u64::from(misalignment)];
-    let words = communicator.gather(&said, key.value())?;
+    let words = communicator.gather(&said, key.value());
+    if let Some(why) = why {
+        return Err(why.into());
+    }
+    let words = words?;
     if let Some(refused) = words.column(1).ranks_of(0)?.get(0) {
         let why = "gave a displacement unit of 0, null memory or a length that no memory has";
         return Err(communicator.refused_by(refused.lpid, why));

@@ -65,7 +65,7 @@ impl<N: Netmod> Window<N> {
         backing: Backing,
     ) -> Result<Window<N>, Error> {
         let on_node = OnNode::of(&communicator)?;
-        let own = OwnMemory { bytes, unit, misalignment: 0 };
+        let own = Ok(OwnMemory { bytes, unit, misalignment: 0 });
         if on_node.across_jobs.is_some() {
             let infos = exchange_infos(&communicator, own)?;
             let flavor = Flavor::Allocated;
@@ -144,22 +144,14 @@ impl<N: Netmod> Window<N> {
         bytes: usize,
         unit: usize,
     ) -> Result<Window<N>, Error> {
-        let refused = if bytes > isize::MAX as usize {
-            Some(ErrorKind::Length { len: bytes })
-        } else if start.is_null() && bytes > 0 {
-            Some(ErrorKind::NullBuffer { len: bytes })
-        } else {
-            None
-        };
-        // A unit of 0 is refused by all.
-        let unit = if refused.is_some() { 0 } else { unit };
         let misalignment = (start.addr() % 8) as u8;
+        let own = OwnMemory { bytes, unit, misalignment }.possible();
+        let own = own.and_then(|own| match start.is_null() && bytes > 0 {
+            true => Err(ErrorKind::NullBuffer { len: bytes }),
+            false => Ok(own),
+        });
         let on_node = OnNode::of(&communicator)?;
-        let infos = exchange_infos(&communicator, OwnMemory { bytes, unit, misalignment });
-        if let Some(kind) = refused {
-            return Err(kind.into());
-        }
-        let infos = infos?;
+        let infos = exchange_infos(&communicator, own)?;
         let words = own_words(&communicator, &on_node);
         let local_memory = words.map(|words| LocalMemory::of(start).with(words));
         Window::build(communicator, infos, &on_node, local_memory, Flavor::Created)
@@ -191,13 +183,8 @@ impl<N: Netmod> Window<N> {
     ) -> Result<Window<N>, Error> {
         let on_node = OnNode::of(&communicator)?;
         let file = on_node.make(&communicator, "rankway-window");
-        let possible = bytes <= isize::MAX as usize;
-        let own = OwnMemory { bytes, unit: if possible { unit } else { 0 }, misalignment: 0 };
-        let infos = exchange_infos(&communicator, own);
-        if !possible {
-            return Err(ErrorKind::Length { len: bytes }.into());
-        }
-        let infos = infos?;
+        let own = OwnMemory { bytes, unit, misalignment: 0 }.possible();
+        let infos = exchange_infos(&communicator, own)?;
         let place = on_node.tell(&communicator, file.as_ref().map(Shared::place));
         let node = place.ok().and_then(|place| {
             NodeSegment::map_contiguous(&communicator, &infos, &on_node, (place, file))
@@ -239,7 +226,7 @@ impl<N: Netmod> Window<N> {
     pub fn dynamic(communicator: &Communicator<N>) -> Result<Window<N>, Error> {
         Window::construct(communicator, Constructor::WinCreateDynamic, |communicator| {
             let on_node = OnNode::of(&communicator)?;
-            let own = OwnMemory { bytes: 0, unit: 1, misalignment: 0 };
+            let own = Ok(OwnMemory { bytes: 0, unit: 1, misalignment: 0 });
             let infos = exchange_infos(&communicator, own)?;
             let words = own_words(&communicator, &on_node);
             let local_memory = words.map(|words| LocalMemory::of(std::ptr::null_mut()).with(words));
