@@ -63,7 +63,8 @@ typedef struct {
 /* A window. Operations may go to `count` ranks from `first` on without a further look at the
  * epoch. Unit is 0 where ranks differ. Where every rank's memory is mapped here, it begins at
  * start + stride * rank, and displacements below `words` have 8 bytes; else a provider reaches
- * `bytes` of it, displacements up to `max_disp`, and 8 bytes from those below `reached` on. */
+ * `bytes` of it, displacements up to `max_disp`, and of a job of one thread 8 bytes from those
+ * below `reached` on. */
 typedef struct {
     void *window;
     uint32_t first, count, passive;

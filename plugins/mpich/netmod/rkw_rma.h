@@ -11,16 +11,34 @@
 /* The code of an answer. */
 #define RKW_ANSWER(answer) (likely((answer) == RKW_OK) ? MPI_SUCCESS : rkw_error(answer, __func__))
 
+/* Tests on its two sides are not joined: each is a comparison and a branch, and needs no register. */
+#define RKW_APART __asm__ volatile ("")
+
+/* Whether both sides of an operation are one of the same basic type of 8 bytes, which is most of
+ * what programs put. */
+MPL_STATIC_INLINE_PREFIX int rkw_is_word(int count, MPI_Datatype datatype, int target_count,
+                                         MPI_Datatype target_datatype)
+{
+    if (likely(count == 1)) {
+        RKW_APART;
+        if (likely(target_count == 1)) {
+            RKW_APART;
+            if (likely(datatype == target_datatype)) {
+                RKW_APART;
+                return likely((datatype & ~0xff) == (MPI_DOUBLE & ~0xff));
+            }
+        }
+    }
+    return 0;
+}
+
 /* The bytes of an operation whose both sides are the same basic type; 0 of others. */
 MPL_STATIC_INLINE_PREFIX size_t rkw_plain(int count, MPI_Datatype datatype, int target_count,
                                           MPI_Datatype target_datatype)
 {
-    if (unlikely(datatype != target_datatype) || unlikely(count != target_count))
-        return 0;
-    /* One of 8 bytes is most of what programs put. */
-    if (likely((datatype & ~0xff) == (MPI_DOUBLE & ~0xff)) && likely(count == 1))
+    if (likely(rkw_is_word(count, datatype, target_count, target_datatype)))
         return 8;
-    if (!HANDLE_IS_BUILTIN(datatype))
+    if (datatype != target_datatype || count != target_count || !HANDLE_IS_BUILTIN(datatype))
         return 0;
     return (size_t) count * MPIR_Datatype_get_basic_size(datatype);
 }
@@ -43,42 +61,54 @@ MPL_STATIC_INLINE_PREFIX int rkw_reach(const rkw_win_t * of, size_t disp, size_t
     return likely(disp <= of->max_disp) && likely(len - 1 < of->bytes - disp * of->unit);
 }
 
-MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_put(const void *buf, int count, MPI_Datatype datatype,
-                                              int rank, MPI_Aint disp, int target_count,
-                                              MPI_Datatype target_datatype, MPIR_Win * win,
+/* What the program gave a put or a get beside its own buffer. */
+#define RKW_OF_PROGRAM int count, MPI_Datatype datatype, int rank, MPI_Aint disp, \
+    int target_count, MPI_Datatype target_datatype
+
+/* A put that is one store: whether it was, and is done. (A flush orders the stores; they leave no
+ * mark that it would look for.) */
+MPL_STATIC_INLINE_PREFIX int rkw_store(const rkw_win_t * of, const void *buf, RKW_OF_PROGRAM)
+{
+    if (!rkw_is_word(count, datatype, target_count, target_datatype) || !rkw_open_to(of, rank) ||
+        (size_t) disp >= of->words)
+        return 0;
+    memcpy(rkw_mapped(of, rank, disp), buf, 8);
+    return 1;
+}
+
+/* A get that is one load, the same. */
+MPL_STATIC_INLINE_PREFIX int rkw_load(const rkw_win_t * of, void *buf, RKW_OF_PROGRAM)
+{
+    if (!rkw_is_word(count, datatype, target_count, target_datatype) || !rkw_open_to(of, rank) ||
+        (size_t) disp >= of->words)
+        return 0;
+    memcpy(buf, rkw_mapped(of, rank, disp), 8);
+    return 1;
+}
+
+/* A put that is one call of the provider: whether it was, and went. */
+MPL_STATIC_INLINE_PREFIX int rkw_inject(const rkw_win_t * of, const void *buf, RKW_OF_PROGRAM)
+{
+    size_t len = rkw_plain(count, datatype, target_count, target_datatype), at = disp;
+    return rkw_open_to(of, rank) && rkw_reach(of, at, len) &&
+        likely(!rankway_put_unchecked(of->access, buf, len, rank, at * of->unit));
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_put(const void *buf, RKW_OF_PROGRAM, MPIR_Win * win,
                                               RKW_OF_CH4)
 {
     const rkw_win_t *of = &RKW_WIN(win);
-    size_t len = rkw_plain(count, datatype, target_count, target_datatype), at = disp;
-    if (rkw_open_to(of, rank)) {
-        if (likely(len == 8)) {
-            if (at < of->words) {
-                /* (A flush orders the stores; they leave no mark that it would look for.) */
-                memcpy(rkw_mapped(of, rank, at), buf, 8);
-                return MPI_SUCCESS;
-            }
-            if (likely(at < of->reached) &&
-                likely(!rankway_put_unchecked(of->access, buf, 8, rank, at * of->unit)))
-                return MPI_SUCCESS;
-        } else if (rkw_reach(of, at, len) &&
-                   likely(!rankway_put_unchecked(of->access, buf, len, rank, at * of->unit))) {
-            return MPI_SUCCESS;
-        }
-    }
+    if (rkw_store(of, buf, count, datatype, rank, disp, target_count, target_datatype) ||
+        rkw_inject(of, buf, count, datatype, rank, disp, target_count, target_datatype))
+        return MPI_SUCCESS;
     return rkw_put_any(buf, count, datatype, rank, disp, target_count, target_datatype, win);
 }
 
-MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_get(void *buf, int count, MPI_Datatype datatype,
-                                              int rank, MPI_Aint disp, int target_count,
-                                              MPI_Datatype target_datatype, MPIR_Win * win,
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_get(void *buf, RKW_OF_PROGRAM, MPIR_Win * win,
                                               RKW_OF_CH4)
 {
-    const rkw_win_t *of = &RKW_WIN(win);
-    if (likely(rkw_plain(count, datatype, target_count, target_datatype) == 8) &&
-        rkw_open_to(of, rank) && likely((size_t) disp < of->words)) {
-        memcpy(buf, rkw_mapped(of, rank, disp), 8);
+    if (rkw_load(&RKW_WIN(win), buf, count, datatype, rank, disp, target_count, target_datatype))
         return MPI_SUCCESS;
-    }
     return rkw_get_any(buf, count, datatype, rank, disp, target_count, target_datatype, win);
 }
 

@@ -340,6 +340,9 @@ int MPIDI_STUBNM_mpi_finalize_hook(void)
     some_died = left == RKW_SOME_LEFT;
     if (!some_died)
         mpi_errno = MPIR_pmi_barrier();
+    /* (Of windows that the program has not freed.) */
+    for (int i = 0; i < MPIR_Win_mem.direct_size; i++)
+        RKW_WIN(&MPIR_Win_direct[i]).count = 0;
     rkw.close(rkw.state);
     rkw.state = NULL;
     others_avtid = 0;
@@ -411,6 +414,8 @@ static int make(MPIR_Win * win, int flavor)
         arguments.flavor = RKW_SHARED_APART;
     memset(&RKW_WIN(win), 0, sizeof(rkw_win_t));
     int answer = rkw.win_make(rkw.state, &arguments, &RKW_WIN(win));
+    if (MPIR_ThreadInfo.isThreaded)
+        RKW_WIN(win).reached = 0;
     return RKW_ANSWER(answer);
 }
 
@@ -465,6 +470,7 @@ int MPIDI_STUBNM_mpi_win_free(MPIR_Win ** win_p)
         return rkw_error(answer, __func__);
     /* (CH4's own barrier may fail yet, and this be called again.) */
     RKW_WIN(win).window = NULL;
+    RKW_WIN(win).count = 0;
     if (win->create_flavor != MPI_WIN_FLAVOR_DYNAMIC)
         win->create_flavor = MPI_WIN_FLAVOR_CREATE;
     return MPIDIG_mpi_win_free(win_p);
@@ -543,6 +549,8 @@ int rkw_get_any(void *buf, int count, MPI_Datatype datatype, int rank, MPI_Aint 
         rkw.win_get(RKW_WIN(win).window, MPIR_get_contig_ptr(buf, lower), len, rank, disp);
     return RKW_ANSWER(answer);
 }
+
+#include "rkw_calls.h"
 
 /* ---- what is CH4's own ---- */
 
