@@ -11,6 +11,9 @@
 /* Bits of a tag that no receive looks at: a collective that fails tells the others by them. */
 #define RKW_MARKS (3 << 29)
 
+/* Tags are below it. */
+#define RKW_TAGS (1u << 29)
+
 /* Any sender. */
 #define RKW_ANY UINT32_MAX
 /* What began is over, or its end is told otherwise, or nothing began since no layout says the

@@ -1,8 +1,14 @@
-/* MPI_Put and MPI_Get of 8 bytes, where one is a store, a load, or a call of the provider, and puts of
- * other basic types where they are a call of the provider. MPICH's own are weak symbols, which these
- * take the place of; what is not that simple, and what is wrong, goes on to them by their PMPI
- * names. A store or a load needs nobody's lock: what is open to a thread stays so, whatever the
- * others open. (Part of stubnm_noinline.c.) */
+/* MPI's own functions, where a call is simple: MPI_Put and MPI_Get of 8 bytes that are a store, a load,
+ * or a call of the provider; puts of other basic types that are a call of the provider; sends of a
+ * basic type that go at once, and receives of one. MPICH's are weak symbols, which these take the place of; what is not
+ * that simple, and what is wrong, goes on to them by their PMPI names. A store or a load needs
+ * nobody's lock: what is open to a thread stays so, whatever the others open. (Part of
+ * stubnm_noinline.c.)
+ *
+ * Arguments that only a call of MPICH's needs, after one of ours was tried, are kept in volatiles:
+ * registers would be saved and restored for them in every call. */
+
+/* ---- windows ---- */
 
 /* The window of a handle, of the first thousand; null of others. One that was freed is open to no
  * rank, as is any before MPI's start and behind its end. */
@@ -40,8 +46,6 @@ int MPI_Put(const void *origin, RKW_OF_PROGRAM, MPI_Win win)
             return MPI_SUCCESS;
         }
         if (likely((size_t) disp < of->reached)) {
-            /* (Of use where the provider does not take it. Registers would be saved and restored
-             * for them in every put.) */
             const void *volatile put = origin;
             volatile MPI_Datatype type = datatype;
             volatile int to = rank;
@@ -71,4 +75,95 @@ int MPI_Get(void *origin, RKW_OF_PROGRAM, MPI_Win win)
         rkw_load(of, origin, count, datatype, rank, disp, target_count, target_datatype))
         return MPI_SUCCESS;
     return get_any(origin, count, datatype, rank, disp, target_count, target_datatype, win);
+}
+
+/* ---- messages ---- */
+
+/* The communicator of a handle: MPI's own, or of the first few; null of others. */
+MPL_STATIC_INLINE_PREFIX const MPIR_Comm *comm_of(MPI_Comm handle)
+{
+    unsigned at = (unsigned) handle ^ (HANDLE_KIND_BUILTIN << HANDLE_KIND_SHIFT |
+                                       MPIR_COMM << HANDLE_MPI_KIND_SHIFT);
+    if (likely(at < MPIR_COMM_N_BUILTIN))
+        return &MPIR_Comm_builtin[at];
+    at ^= (HANDLE_KIND_BUILTIN ^ HANDLE_KIND_DIRECT) << HANDLE_KIND_SHIFT;
+    return at < (unsigned) MPIR_Comm_mem.direct_size ? &MPIR_Comm_direct[at] : NULL;
+}
+
+/* The bytes of so many of a basic type; 0 where there are none, or the type is another. */
+MPL_STATIC_INLINE_PREFIX size_t bytes_of_basic(int count, MPI_Datatype datatype)
+{
+    if (unlikely(count <= 0) ||
+        unlikely((unsigned) datatype >> HANDLE_MPI_KIND_SHIFT != (HANDLE_KIND_BUILTIN << 4 | MPIR_DATATYPE)))
+        return 0;
+    return (size_t) count * MPIR_Datatype_get_basic_size(datatype);
+}
+
+/* Whether a message may go by rkw.send: all that MPICH checks, in a program of one thread. (No rank of a
+ * communicator that was freed is `reached`, nor of one before MPI's start.) */
+MPL_STATIC_INLINE_PREFIX int may_go(const MPIR_Comm * of, const void *buf, size_t len, int dest, int tag)
+{
+    return likely(of) && likely((uint32_t) dest < RKW_COMM(of).reached) &&
+        likely((unsigned) tag < RKW_TAGS) && likely(buf) && likely(len) &&
+        likely(!MPIR_ThreadInfo.isThreaded);
+}
+
+MPL_STATIC_INLINE_PREFIX int send_now(const MPIR_Comm * of, const void *buf, size_t len, int dest, int tag)
+{
+    rkw_match_t to = rkw_to(of, dest, tag, MPIR_CONTEXT_INTRA_PT2PT);
+    return likely(rkw.send(rkw.state, to.channel, to.bits, to.peer, buf, len));
+}
+
+int MPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
+              MPI_Request * request)
+{
+    const MPIR_Comm *of = comm_of(comm);
+    size_t len = bytes_of_basic(count, datatype);
+    if (likely(request) && may_go(of, buf, len, dest, tag)) {
+        const void *volatile kept_buf = buf;
+        volatile int kept_count = count, kept_dest = dest, kept_tag = tag;
+        volatile MPI_Datatype type = datatype;
+        volatile MPI_Comm in = comm;
+        MPI_Request *volatile place = request;
+        if (send_now(of, buf, len, dest, tag)) {
+            *place = MPIR_Request_create_complete(MPIR_REQUEST_KIND__SEND)->handle;
+            return MPI_SUCCESS;
+        }
+        return PMPI_Isend(kept_buf, kept_count, type, kept_dest, kept_tag, in, place);
+    }
+    return PMPI_Isend(buf, count, datatype, dest, tag, comm, request);
+}
+
+int MPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
+{
+    const MPIR_Comm *of = comm_of(comm);
+    size_t len = bytes_of_basic(count, datatype);
+    if (may_go(of, buf, len, dest, tag)) {
+        const void *volatile kept_buf = buf;
+        volatile int kept_count = count, kept_dest = dest, kept_tag = tag;
+        volatile MPI_Datatype type = datatype;
+        volatile MPI_Comm in = comm;
+        if (send_now(of, buf, len, dest, tag))
+            return MPI_SUCCESS;
+        return PMPI_Send(kept_buf, kept_count, type, kept_dest, kept_tag, in);
+    }
+    return PMPI_Send(buf, count, datatype, dest, tag, comm);
+}
+
+int MPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+              MPI_Request * request)
+{
+    const MPIR_Comm *of = comm_of(comm);
+    if (likely(request) && likely(of) && likely(buf) && likely(bytes_of_basic(count, datatype)) &&
+        likely((uint32_t) source < RKW_COMM(of).reached ||
+               (source == MPI_ANY_SOURCE && RKW_COMM(of).reached)) &&
+        likely((unsigned) tag < RKW_TAGS || tag == MPI_ANY_TAG) &&
+        likely(!MPIR_ThreadInfo.isThreaded)) {
+        rkw_match_t from = rkw_from(of, source, tag, MPIR_CONTEXT_INTRA_PT2PT);
+        MPIR_Request *req = NULL;
+        rkw_recv(buf, count, datatype, &from, &req);
+        *request = req->handle;
+        return MPI_SUCCESS;
+    }
+    return PMPI_Irecv(buf, count, datatype, source, tag, comm, request);
 }

@@ -19,7 +19,7 @@ extern rkw_netmod_t rkw RKW_HIDDEN;
 #define RKW_AM_EAGER (16 * 1024)
 
 /* Lpid of a rank. */
-MPL_STATIC_INLINE_PREFIX uint32_t rkw_lpid(MPIR_Comm * comm, int rank)
+MPL_STATIC_INLINE_PREFIX uint32_t rkw_lpid(const MPIR_Comm * comm, int rank)
 {
     const rkw_map_t *map = &RKW_COMM(comm).map;
     if (likely((uint32_t) rank < map->affine))
@@ -29,7 +29,7 @@ MPL_STATIC_INLINE_PREFIX uint32_t rkw_lpid(MPIR_Comm * comm, int rank)
     return map->map ? rkw_map_lpid(map->map, rank) : (uint32_t) rank;
 }
 
-MPL_STATIC_INLINE_PREFIX rkw_match_t rkw_to(MPIR_Comm * comm, int rank, int tag, int offset)
+MPL_STATIC_INLINE_PREFIX rkw_match_t rkw_to(const MPIR_Comm * comm, int rank, int tag, int offset)
 {
     rkw_match_t to;
     to.channel = (uint64_t) (comm->context_id + offset);
@@ -39,7 +39,7 @@ MPL_STATIC_INLINE_PREFIX rkw_match_t rkw_to(MPIR_Comm * comm, int rank, int tag,
     return to;
 }
 
-MPL_STATIC_INLINE_PREFIX rkw_match_t rkw_from(MPIR_Comm * comm, int rank, int tag, int offset)
+MPL_STATIC_INLINE_PREFIX rkw_match_t rkw_from(const MPIR_Comm * comm, int rank, int tag, int offset)
 {
     rkw_match_t from;
     from.channel = (uint64_t) (comm->recvcontext_id + offset);

@@ -309,6 +309,7 @@ int MPIDI_STUBNM_init_local(int *tag_bits)
 {
     *tag_bits = MPIR_TAG_BITS_DEFAULT;
     MPIR_Assert(RKW_MARKS >> (*tag_bits - MPIR_TAG_ERROR_BITS) == (1 << MPIR_TAG_ERROR_BITS) - 1);
+    MPIR_Assert(RKW_TAGS == 1u << (*tag_bits - MPIR_TAG_ERROR_BITS));
     list_elements();
     rkw_nodes_read(MPIR_Process.size, MPIR_Process.node_map);
     return MPI_SUCCESS;
@@ -362,6 +363,8 @@ int MPIDI_STUBNM_mpi_comm_commit_pre_hook(MPIR_Comm * comm)
         map->table = MPIDI_COMM(comm, map).irreg.lut.lpid;
     else if (mode != MPIDI_RANK_MAP_NONE)
         rkw_map_read(MPIDI_COMM(comm, map).size, lpid_of, comm, map);
+    if (mode != MPIDI_RANK_MAP_NONE && !MPIDI_is_self_comm(comm))
+        RKW_COMM(comm).reached = comm->remote_size;
     return MPI_SUCCESS;
 }
 

@@ -30,10 +30,12 @@ typedef struct {
     char rest[sizeof(MPIDI_STUBNM_request_t)];
 } MPIDI_STUBNM_am_request_t;
 
-/* Its ranks, and by node, where all are of this job. */
+/* Its ranks, and by node, where all are of this job; to how many of them messages go by Rankway: none of
+ * a communicator of one process, whose messages are CH4's. */
 typedef struct {
     rkw_map_t map;
     void *nodes;
+    uint32_t reached;
 } MPIDI_STUBNM_comm_t;
 
 /* Its layout, once it was needed. */
