@@ -54,6 +54,7 @@ impl<N: Netmod> Device<N> {
             map_strategy,
             extensions: Mutex::default(),
             business_cards: Mutex::default(),
+            refusals: Mutex::default(),
             diverged: AtomicBool::new(false),
             trace: OnceLock::new(),
             boot,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// How long the death of a peer may take to show after the network's error: a
 /// process closes its sockets before it is seen to have ended.
-const DEATH_SHOWS: Duration = Duration::from_millis(200);
+pub(super) const DEATH_SHOWS: Duration = Duration::from_millis(200);
 
 /// How long a wait for a living peer goes on before it is asked whether it has left, and
 /// whether another on the node that is known to be dead has taken a lock with it.
@@ -231,8 +231,10 @@ impl<N: Netmod> Context<N> {
         self.walks().add_sought(peer);
     }
 
-    /// Gives up what is under way with watched peers that have died.
+    /// Gives up what is under way with watched peers that have died, and with those that do not
+    /// reach this context.
     fn mark_dead(&self) {
+        self.give_up_refusers();
         for rank in self.device().dead_peers().into_iter().chain(self.device().others.all_dead()) {
             self.mark_failed(rank);
         }

@@ -130,6 +130,8 @@ pub struct Device<N: Netmod> {
     extensions: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
     /// Addresses of this process's contexts, by index.
     business_cards: Mutex<Vec<Option<BusinessCard>>>,
+    /// Peers that one does not reach, or is not reached from: world ranks and indices.
+    refusals: Mutex<Vec<(u32, u32)>>,
     /// Some collective has failed here.
     diverged: AtomicBool,
     /// What the program does is recorded.
@@ -177,8 +179,26 @@ impl<N: Netmod> Device<N> {
         })
     }
 
+    /// A peer and the open context of this index do not reach each other.
+    fn add_refusal(&self, peer: u32, index: u32) {
+        let mut refusals = self.refusals();
+        if !refusals.contains(&(peer, index)) {
+            refusals.push((peer, index));
+        }
+    }
+
+    /// Peers that the open context of this index does not reach, or is not reached from.
+    fn refusers(&self, index: u32) -> Vec<u32> {
+        self.refusals().iter().filter(|(_, of)| *of == index).map(|(peer, _)| *peer).collect()
+    }
+
+    fn refusals(&self) -> MutexGuard<'_, Vec<(u32, u32)>> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A context was closed.
     fn give_back(&self, index: u32) {
+        self.refusals().retain(|&(_, of)| of != index);
         if let Some(business_card) = self.business_cards().get_mut(index as usize) {
             *business_card = None;
         }
@@ -389,13 +409,17 @@ impl<N: Netmod> Device<N> {
 
     /// Returns true if a watched peer, of this job or another, is known to be dead.
     pub fn is_dead(&self, peer: u32) -> bool {
-        let watched = if peer < self.boot.size() { &self.liveness } else { &self.others };
-        watched.is_dead(peer)
+        self.watched(peer).is_dead(peer)
     }
 
     /// Returns true if a watched peer has ended or is about to.
     pub(crate) fn is_ending(&self, peer: u32) -> bool {
-        self.liveness.is_ending(peer)
+        self.watched(peer).is_ending(peer)
+    }
+
+    /// Where a peer is watched: this job's, or another's.
+    fn watched(&self, peer: u32) -> &Liveness {
+        if peer < self.boot.size() { &self.liveness } else { &self.others }
     }
 
     /// Returns true if a peer that cannot be watched, on another node or in

@@ -15,12 +15,15 @@ use super::link::{Link, State};
 use super::packet::{Class, Head, Route};
 use super::questions::Asker;
 use crate::av::Transport;
-use crate::netmod::Netmod;
+use crate::netmod::{NetError, Netmod};
 
 /// "Where is your context `words[0]`? Mine are the addresses in the body."
 const ASK: u8 = 1;
 /// "My context `words[0]` has the addresses in the body."
 const ANSWER: u8 = 2;
+/// To the first context: "Your context `words[0]`, which has the addresses in the body, is not reached
+/// from here."
+const REFUSED: u8 = 6;
 
 impl<N: Netmod> Context<N> {
     /// Asks again what is due.
@@ -49,8 +52,36 @@ impl<N: Netmod> Context<N> {
         let _ = match head.kind {
             ASK => self.answer_vci(peer, index, &business_card),
             ANSWER if index == self.index() => self.vci_found(peer, &business_card),
+            REFUSED if self.device().business_card_of(index) == Some(business_card) => {
+                return self.device().add_refusal(peer, index);
+            }
             _ => Ok(()),
         };
+    }
+
+    /// A peer's context of this index, and these addresses, is not reached from here: tells the peer,
+    /// and the context here.
+    fn refuse(&self, peer: u32, index: u32, business_card: &BusinessCard) {
+        self.device().add_refusal(peer, index);
+        let head = Head::new(Class::Link, REFUSED, [u64::from(index), 0, 0]);
+        if let Ok(route) = self.first_route(peer) {
+            let _ = self.send_loose(peer, route, head, &business_card.encode());
+        }
+    }
+
+    /// Gives up peers that do not reach this context, or it them.
+    pub(super) fn give_up_refusers(&self) {
+        for peer in self.device().refusers(self.index()) {
+            if self.links.link(peer).is_some_and(|link| link.state() != State::Broken) {
+                let endpoint =
+                    self.endpoint(Transport::Local).or(self.endpoint(Transport::Network));
+                let provider = endpoint.map(|(netmod, _)| netmod.caps().provider.clone());
+                let reason = "it takes in no more, here or at the peer; some providers reach few \
+                              hundred endpoints, and contexts opened again are new ones";
+                let provider = provider.unwrap_or_default();
+                self.break_link(peer, NetError::Address { provider, reason: reason.into() });
+            }
+        }
     }
 
     fn answer_vci(
@@ -66,7 +97,9 @@ impl<N: Netmod> Context<N> {
             // and may be about to be closed.
             Some(asker) if asker.told == mine => return Ok(()),
             _ => {
-                let route = self.insert_vci(peer, business_card)?;
+                let route = self
+                    .insert_vci(peer, business_card)
+                    .inspect_err(|_| self.refuse(peer, index, business_card))?;
                 let (theirs, told) = (business_card.clone(), mine.clone());
                 let asker = Asker { theirs, told, route };
                 let before = self.questions.set_asker(peer, index, asker);
@@ -85,6 +118,7 @@ impl<N: Netmod> Context<N> {
             match self.insert_vci(peer, business_card) {
                 Ok(route) => self.open_route(peer, link, route, business_card),
                 Err(DeviceError::Net(why) | DeviceError::Peer { error: why, .. }) => {
+                    self.refuse(peer, self.index(), business_card);
                     self.break_link(peer, why);
                 }
                 Err(e) => return Err(e),
@@ -109,7 +143,7 @@ impl<N: Netmod> Context<N> {
         let none = DeviceError::BadBusinessCard { rank: peer };
         let (netmod, endpoint) =
             self.endpoint(transport).filter(|_| !raw.is_empty()).ok_or(none)?;
-        let dest = netmod.insert(endpoint, raw).map_err(|e| DeviceError::peer(peer, e))?;
+        let dest = netmod.insert(endpoint, raw).map_err(|e| self.address_refused(peer, e))?;
         Ok(Route { transport, dest })
     }
 

@@ -180,6 +180,35 @@ pub fn survivors(output: &Output) -> Result {
     clean(output)
 }
 
+/// The first word to peers that are about to end, in the order of their ends: done, or each is told
+/// by its name, though the system takes its files and its memory away before it tells of the end.
+pub fn last_moments<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let m = Messenger::open(&world).map_err(text)?;
+    let me = world.rank();
+    let pid = pids(&world)?[me as usize];
+    // Until all are through with that, and rank 0 then meets them about when they end.
+    std::thread::sleep(Duration::from_millis(150) + Duration::from_micros(40) * me);
+    if me > 0 {
+        signal(pid, libc::SIGKILL);
+    }
+    for peer in 1..world.size() {
+        if let Err(e) = m.send(&[7], peer, 1) {
+            ensure!(e.to_string().contains("died"), "rank {peer}: {e}");
+            about::<()>(Err(e), peer)?;
+        }
+    }
+    Ok(())
+}
+
+/// The job of [`last_moments`].
+pub fn only_the_first(output: &Output) -> Result {
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(said.contains("outcome: [Code(0), Signal(9), Signal(9)"), "other ends");
+    clean(output)
+}
+
 /// A stopped peer is waited for.
 pub fn stopped<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     super::world::<N>(boot, |world, m| {

@@ -52,6 +52,7 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     add("long wait", 2, sleeps::long_wait::<N>, &[]);
     add("vcis", 2, sleeps::vcis::<N>, &[]);
     add("contexts that come again", 2, sleeps::reopened::<N>, &[]);
+    add("contexts without end", 2, sleeps::exhausted::<N>, &[]);
     add("shared", 2, sleeps::shared::<N>, &[]);
     add("stopped", 3, deaths::stopped::<N>, &[]);
     add("scope", 3, scopes::exchange::<N>, &[]);
@@ -69,6 +70,10 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     // Some seconds of copying.
     let huge = Scenario::new(format!("past 4 GiB/{name}"), 2, floods::huge::<N>).slow();
     all.push(env.iter().fold(huge, |s, (k, v)| s.env(k, *v)));
+    let last =
+        Scenario::new(format!("killed when first met/{name}"), 10, deaths::last_moments::<N>);
+    let last = last.verdict(deaths::only_the_first).library(UCX_ABORTS);
+    all.push(env.iter().fold(last, |s, (k, v)| s.env(k, *v)));
     let mut add = |what: &str, body| {
         let scenario = Scenario::new(format!("{what}/{name}"), 3, body);
         let scenario = scenario.verdict(deaths::survivors).library(UCX_ABORTS);

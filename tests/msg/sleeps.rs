@@ -152,6 +152,47 @@ pub fn reopened<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     Ok(())
 }
 
+/// Contexts opened again until the library takes their addresses no more, if it ever does: who
+/// cannot go on is told, and none waits for ever.
+pub fn exhausted<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const ROUNDS: u32 = 140;
+    let context = N::open_with(boot, &Options::default().threads(true))?;
+    let world = Communicator::world(&context);
+    let peer = 1 - world.rank();
+    for round in 0..ROUNDS {
+        let device = Arc::clone(context.device());
+        let thread = std::thread::spawn(move || -> Result {
+            let context = device.context_at(1).map_err(text)?;
+            let world = Communicator::world(&context);
+            let m = Messenger::open(&world).map_err(text)?;
+            let (ours, mut got) = (pattern(round, 40), [0; 40]);
+            m.scope(|s| {
+                s.recv(&mut got, peer, round)?;
+                s.send(&ours, peer, round)
+            })
+            .map_err(text)?;
+            same("of a context opened again", &got, &ours)
+        });
+        while !thread.is_finished() {
+            context.progress().map_err(text)?;
+            std::thread::yield_now();
+        }
+        let failed = thread.join().map_err(|_| "a thread panicked")?.err();
+        let m = Messenger::open(&world).map_err(text)?;
+        let mut theirs = [0_u8];
+        m.send(&[u8::from(failed.is_some())], peer, 0).map_err(text)?;
+        m.recv(&mut theirs, peer, 0).map_err(text)?;
+        if let Some(why) = &failed {
+            ensure!(why.contains("contexts opened again are new ones"), "round {round}: {why}");
+        }
+        // (What one still received may be what the other could not send again.)
+        if failed.is_some() || theirs != [0] {
+            break;
+        }
+    }
+    world.barrier().map_err(text)
+}
+
 /// One context for three threads, with a progress thread.
 pub fn shared<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     struct Held<N: Opens> {
