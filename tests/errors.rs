@@ -396,6 +396,11 @@ fn every_error_says_what_it_said() {
             "tcp: not an address of this provider: 3 bytes",
         ),
         (
+            Box::new(NetError::Full { provider: text("shm"), reason: text("no") }),
+            "shm: no; some providers reach few hundred endpoints, and contexts opened again are new \
+             ones",
+        ),
+        (
             Box::new(NetError::Corrupt),
             "its queue on this node holds what no packet looks like, so nothing is taken from it any \
              more; something overwrote its memory, or the ranks are not all of one version",

@@ -59,9 +59,12 @@ impl<N: Netmod> Context<N> {
         };
     }
 
-    /// A peer's context of this index, and these addresses, is not reached from here: tells the peer,
-    /// and the context here.
-    fn refuse(&self, peer: u32, index: u32, business_card: &BusinessCard) {
+    /// A peer's context of this index, and these addresses, is not reached from here, if it is for
+    /// want of space (else it may have been closed): tells the peer, and the context here.
+    fn refuse(&self, peer: u32, index: u32, business_card: &BusinessCard, why: &DeviceError) {
+        if !matches!(why, DeviceError::Peer { error: NetError::Full { .. }, .. }) {
+            return;
+        }
         self.device().add_refusal(peer, index);
         let head = Head::new(Class::Link, REFUSED, [u64::from(index), 0, 0]);
         if let Ok(route) = self.first_route(peer) {
@@ -76,10 +79,9 @@ impl<N: Netmod> Context<N> {
                 let endpoint =
                     self.endpoint(Transport::Local).or(self.endpoint(Transport::Network));
                 let provider = endpoint.map(|(netmod, _)| netmod.caps().provider.clone());
-                let reason = "it takes in no more, here or at the peer; some providers reach few \
-                              hundred endpoints, and contexts opened again are new ones";
                 let provider = provider.unwrap_or_default();
-                self.break_link(peer, NetError::Address { provider, reason: reason.into() });
+                let reason = "an address was refused, here or at the peer".into();
+                self.break_link(peer, NetError::Full { provider, reason });
             }
         }
     }
@@ -99,7 +101,7 @@ impl<N: Netmod> Context<N> {
             _ => {
                 let route = self
                     .insert_vci(peer, business_card)
-                    .inspect_err(|_| self.refuse(peer, index, business_card))?;
+                    .inspect_err(|why| self.refuse(peer, index, business_card, why))?;
                 let (theirs, told) = (business_card.clone(), mine.clone());
                 let asker = Asker { theirs, told, route };
                 let before = self.questions.set_asker(peer, index, asker);
@@ -115,10 +117,12 @@ impl<N: Netmod> Context<N> {
     fn vci_found(&self, peer: u32, business_card: &BusinessCard) -> Result<(), DeviceError> {
         let Some(link) = self.links.link(peer) else { return Ok(()) };
         if link.state() == State::Asking {
-            match self.insert_vci(peer, business_card) {
+            let route = self
+                .insert_vci(peer, business_card)
+                .inspect_err(|why| self.refuse(peer, self.index(), business_card, why));
+            match route {
                 Ok(route) => self.open_route(peer, link, route, business_card),
                 Err(DeviceError::Net(why) | DeviceError::Peer { error: why, .. }) => {
-                    self.refuse(peer, self.index(), business_card);
                     self.break_link(peer, why);
                 }
                 Err(e) => return Err(e),

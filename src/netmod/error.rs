@@ -87,6 +87,13 @@ pub enum NetError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A raw address that the provider took not in: one too many, or none of its own that looks like it.
+    Full {
+        /// The provider's name.
+        provider: String,
+        /// What was refused, and where.
+        reason: String,
+    },
     /// A peer wrote into this process's shared memory what Rankway never writes.
     Corrupt,
     /// An operation failed after it was issued.
@@ -145,6 +152,11 @@ impl fmt::Display for NetError {
             NetError::Address { provider, reason } => {
                 write!(f, "{provider}: not an address of this provider: {reason}")
             }
+            NetError::Full { provider, reason } => write!(
+                f,
+                "{provider}: {reason}; some providers reach few hundred endpoints, and contexts opened \
+                 again are new ones"
+            ),
             NetError::Corrupt => f.write_str(
                 "its queue on this node holds what no packet looks like, so nothing is taken \
                  from it any more; something overwrote its memory, or the ranks are not all of \

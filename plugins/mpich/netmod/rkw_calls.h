@@ -1,9 +1,9 @@
 /* MPI's own functions, where a call is simple: MPI_Put and MPI_Get of 8 bytes that are a store, a load,
  * or a call of the provider; puts of other basic types that are a call of the provider; sends of a
- * basic type that go at once, and receives of one. MPICH's are weak symbols, which these take the place of; what is not
- * that simple, and what is wrong, goes on to them by their PMPI names. A store or a load needs
- * nobody's lock: what is open to a thread stays so, whatever the others open. (Part of
- * stubnm_noinline.c.)
+ * basic type that go at once, and receives of one. MPICH's are weak symbols, which these take the
+ * place of; what is not that simple, and what is wrong, goes on to them by their PMPI names. A
+ * store or a load needs nobody's lock: what is open to a thread stays so, whatever the others open.
+ * (Part of stubnm_noinline.c.)
  *
  * Arguments that only a call of MPICH's needs, after one of ours was tried, are kept in volatiles:
  * registers would be saved and restored for them in every call. */
@@ -24,6 +24,7 @@ MPL_STATIC_INLINE_PREFIX const rkw_win_t *window_of(MPI_Win handle)
     return NULL;
 }
 
+/* A put that is not one of 8 bytes by a basic type of as many. */
 static __attribute__((noinline)) int put_any(const void *origin, RKW_OF_PROGRAM, MPI_Win win)
 {
     const rkw_win_t *of = window_of(win);
@@ -62,7 +63,7 @@ int MPI_Put(const void *origin, RKW_OF_PROGRAM, MPI_Win win)
 static __attribute__((noinline)) int get_any(void *origin, RKW_OF_PROGRAM, MPI_Win win)
 {
     const rkw_win_t *of = window_of(win);
-    if (of && origin &&
+    if (of && origin && HANDLE_GET_MPI_KIND(datatype) == MPIR_DATATYPE &&
         rkw_load(of, origin, count, datatype, rank, disp, target_count, target_datatype))
         return MPI_SUCCESS;
     return PMPI_Get(origin, count, datatype, rank, disp, target_count, target_datatype, win);
@@ -72,8 +73,11 @@ int MPI_Get(void *origin, RKW_OF_PROGRAM, MPI_Win win)
 {
     const rkw_win_t *of = window_of(win);
     if (likely(of) && likely(origin) &&
-        rkw_load(of, origin, count, datatype, rank, disp, target_count, target_datatype))
+        likely(rkw_is_word(count, datatype, target_count, target_datatype)) &&
+        rkw_open_to(of, rank) && likely((size_t) disp < of->words)) {
+        memcpy(origin, rkw_mapped(of, rank, disp), 8);
         return MPI_SUCCESS;
+    }
     return get_any(origin, count, datatype, rank, disp, target_count, target_datatype, win);
 }
 
@@ -93,22 +97,24 @@ MPL_STATIC_INLINE_PREFIX const MPIR_Comm *comm_of(MPI_Comm handle)
 /* The bytes of so many of a basic type; 0 where there are none, or the type is another. */
 MPL_STATIC_INLINE_PREFIX size_t bytes_of_basic(int count, MPI_Datatype datatype)
 {
-    if (unlikely(count <= 0) ||
-        unlikely((unsigned) datatype >> HANDLE_MPI_KIND_SHIFT != (HANDLE_KIND_BUILTIN << 4 | MPIR_DATATYPE)))
+    const unsigned basic = HANDLE_KIND_BUILTIN << 4 | MPIR_DATATYPE;
+    if (unlikely(count <= 0) || unlikely((unsigned) datatype >> HANDLE_MPI_KIND_SHIFT != basic))
         return 0;
     return (size_t) count * MPIR_Datatype_get_basic_size(datatype);
 }
 
-/* Whether a message may go by rkw.send: all that MPICH checks, in a program of one thread. (No rank of a
- * communicator that was freed is `reached`, nor of one before MPI's start.) */
-MPL_STATIC_INLINE_PREFIX int may_go(const MPIR_Comm * of, const void *buf, size_t len, int dest, int tag)
+/* Whether a message may go by rkw.send: all that MPICH checks, in a program of one thread. (No rank
+ * of a communicator that was freed is `reached`, nor of one before MPI's start.) */
+MPL_STATIC_INLINE_PREFIX int may_go(const MPIR_Comm * of, const void *buf, size_t len, int dest,
+                                    int tag)
 {
     return likely(of) && likely((uint32_t) dest < RKW_COMM(of).reached) &&
         likely((unsigned) tag < RKW_TAGS) && likely(buf) && likely(len) &&
         likely(!MPIR_ThreadInfo.isThreaded);
 }
 
-MPL_STATIC_INLINE_PREFIX int send_now(const MPIR_Comm * of, const void *buf, size_t len, int dest, int tag)
+MPL_STATIC_INLINE_PREFIX int send_now(const MPIR_Comm * of, const void *buf, size_t len, int dest,
+                                      int tag)
 {
     rkw_match_t to = rkw_to(of, dest, tag, MPIR_CONTEXT_INTRA_PT2PT);
     return likely(rkw.send(rkw.state, to.channel, to.bits, to.peer, buf, len));

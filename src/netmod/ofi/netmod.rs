@@ -128,12 +128,9 @@ impl Netmod for Domain {
             n if n < 0 => Err(self.explain("fi_av_insert", n as isize)),
             _ => {
                 let len = raw.len();
-                let reason = format!(
-                    "fi_av_insert refused an address of {len} bytes; some providers reach few \
-                     hundred endpoints, and contexts opened again are new ones"
-                );
+                let reason = format!("fi_av_insert refused an address of {len} bytes");
                 let reason = crate::ulimit::explained(reason);
-                Err(NetError::Address { provider: provider(), reason })
+                Err(NetError::Full { provider: provider(), reason })
             }
         }
     }

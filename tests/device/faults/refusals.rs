@@ -212,8 +212,10 @@ pub fn garbage_business_card<const WHICH: u8>(boot: Arc<dyn Boot>) -> Result {
         ensure!(bad.peer() == Some(1), "not about rank 1: {bad}");
         match bad.kind() {
             ErrorKind::Device(DeviceError::BadBusinessCard { rank: 1 }) if WHICH < 3 => {}
-            ErrorKind::Device(DeviceError::Peer { rank: 1, error: NetError::Address { .. } })
-                if WHICH >= 3 => {}
+            ErrorKind::Device(DeviceError::Peer {
+                rank: 1,
+                error: NetError::Address { .. } | NetError::Full { .. },
+            }) if WHICH >= 3 => {}
             other => return Err(format!("{other:?}")),
         }
         about(watched.filling("get", 8, |b| w.get(b, 1, 0)), 1)?;
@@ -264,7 +266,7 @@ pub fn garbage_addresses(_: Arc<dyn Boot>) -> Result {
         }
         for raw in &wrong {
             match ofi.insert(&endpoint, raw) {
-                Err(NetError::Address { .. } | NetError::Call { .. }) => {}
+                Err(NetError::Address { .. } | NetError::Full { .. } | NetError::Call { .. }) => {}
                 other => return Err(format!("{name}: {raw:02x?}: {other:?}")),
             }
         }
