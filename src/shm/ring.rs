@@ -3,7 +3,7 @@
 //! ```text
 //! line 0       taken: slots the receiver gave back, written by it now and then;
 //!              role and place, where several processes may be the receiver
-//! line 1       sender: world rank + 1, written once
+//! line 1       sender: world rank + 1, written once (again, by another, once the ring was renewed)
 //! line 2 ...   packets: head and body, each from the start of a slot of 32 bytes
 //! ```
 //!
@@ -25,8 +25,10 @@
 //! - **\[BODY\]** A body is readable for `len` bytes, at most [`LONGEST`].
 
 mod asked;
+mod renewed;
 
 pub(crate) use asked::Asked;
+pub(crate) use renewed::{clear, renew, take_renewed};
 
 use super::word::Word;
 use std::cell::{Cell, UnsafeCell};
@@ -404,7 +406,7 @@ impl Reader {
         let ring = NonNull::new(start.cast::<Ring>())?;
         // SAFETY: [RING].
         let sender = unsafe { &(*ring.as_ptr()).sender.0 }.load(Ordering::Acquire);
-        let peer = sender.checked_sub(1)?;
+        let peer = sender.checked_sub(1).filter(|_| sender != renewed::RENEWED)?;
         Some(Reader { ring, at: 0, lap: 0, taken: 0, told: 0, peer })
     }
 

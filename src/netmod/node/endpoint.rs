@@ -39,7 +39,7 @@ struct Incoming {
 pub struct Endpoint {
     pub(super) owner: Arc<Node>,
     incoming: RefCell<Vec<Incoming>>,
-    /// Senders so far.
+    /// Claims of places whose senders were found; wraps.
     seen: Cell<u32>,
     /// Boxes, whose addresses are those that operations take.
     #[expect(clippy::vec_box, reason = "operations take their addresses")]
@@ -184,7 +184,7 @@ impl Endpoint {
         let has_puts = |i: &Incoming| i.puts.has_some() && !i.puts.is_taken();
         let quiet = |i: &Incoming| i.shut || !(has_puts(i) || i.packets.has_some());
         self.busy.borrow().is_empty()
-            && self.rings.claimed().load(Ordering::Relaxed) == self.seen.get()
+            && self.rings.claims().load(Ordering::Relaxed) == self.seen.get()
             && self.incoming.borrow().iter().all(quiet)
             && self.receives.borrow().iter().all(|r| !self.rings.posted().has_ended(r))
             && self.done.borrow().is_empty()
@@ -196,7 +196,7 @@ impl Endpoint {
         arrived: impl FnMut(&[u8; HEAD], &[u8]),
     ) -> Result<bool, NetError> {
         self.count_poll();
-        if self.rings.claimed().load(Ordering::Acquire) != self.seen.get() {
+        if self.rings.claims().load(Ordering::Acquire) != self.seen.get() {
             self.welcome();
         }
         if self.sleeper.is_armed() {
@@ -312,12 +312,18 @@ impl Endpoint {
         result
     }
 
-    /// Finds the rings that were claimed since.
+    /// Finds the rings that were claimed since. Where half of the places were, those of senders
+    /// that have ended are as new.
     #[cold]
     fn welcome(&self) {
         let claimed = self.rings.claimed().load(Ordering::Acquire).min(self.places);
         let me = std::process::id();
         let mut incoming = self.incoming.borrow_mut();
+        if claimed > self.places / 2 {
+            // SAFETY: its own ends, which go.
+            incoming
+                .retain(|i| unsafe { i.shut || !self.rings.renew(i.place, &i.puts, &i.packets) });
+        }
         for place in 0..claimed {
             if incoming.iter().any(|i| i.place == place) {
                 continue;
@@ -332,8 +338,8 @@ impl Endpoint {
             let Some((packets, puts)) = ends else { continue };
             let origin = Origin::default();
             incoming.push(Incoming { place, puts, packets, origin, shut: false });
+            self.seen.set(self.seen.get().wrapping_add(1));
         }
-        self.seen.set(incoming.len() as u32);
     }
 
     /// Bulk messages that have come, or never will.

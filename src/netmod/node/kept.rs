@@ -1,5 +1,5 @@
 //! Peers of endpoints that are gone, for those that come: a place of a peer's rings is
-//! this process's for good.
+//! this process's as long as it lives.
 
 use super::address::Address;
 use super::peer::Peer;

@@ -28,6 +28,7 @@ mod kept;
 mod long;
 mod offer;
 mod peer;
+mod places;
 mod table;
 
 pub use endpoint::Endpoint;
@@ -102,7 +103,7 @@ pub struct Node {
 
 impl Node {
     pub(super) fn open(params: &OpenParams) -> Result<Node, NetError> {
-        /// Contexts of a process, and processes of other jobs.
+        /// Contexts of a process, and processes of other jobs that live.
         const FURTHER: u32 = 16;
         let caps = Caps {
             inject_size: INJECT,

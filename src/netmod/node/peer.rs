@@ -21,8 +21,8 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// "rw node1", as a number.
-const MAGIC: u64 = u64::from_le_bytes(*b"rw node1");
+/// "rw node2", as a number.
+const MAGIC: u64 = u64::from_le_bytes(*b"rw node2");
 
 /// What stands before an endpoint's rings. Peers can write to it.
 #[repr(C)]
@@ -30,8 +30,10 @@ pub(super) struct Head {
     magic: u64,
     /// Which file it is: the same bits as in its [`Place`].
     nonce: u64,
-    /// Places that somebody sends from, or will at once.
+    /// Places that somebody sends from, or will at once, or has.
     claimed: AtomicU32,
+    /// How often one was claimed; wraps.
+    claims: AtomicU32,
     /// Not 0 where nobody reads them any more.
     left: AtomicU32,
     /// Goes on where the owner polls, and where it has carried out what it found; wraps.
@@ -83,6 +85,12 @@ impl Rings {
     pub(super) fn claimed(&self) -> &AtomicU32 {
         // SAFETY: mapped; only atomically changed.
         unsafe { &(*self.head()).claimed }
+    }
+
+    /// See [`places`](super::places).
+    pub(super) fn claims(&self) -> &AtomicU32 {
+        // SAFETY: as above.
+        unsafe { &(*self.head()).claims }
     }
 
     /// Times that the owner has polled.
@@ -221,12 +229,9 @@ impl Peer {
         let element_lock = table.element_lock(me);
         element_lock.touch();
         rings.bell().join();
-        let place = rings.claimed().fetch_add(1, Ordering::Relaxed);
-        if place >= places {
-            rings.claimed().fetch_sub(1, Ordering::Relaxed);
-            let text = format!("all {places} places of its rings are taken");
-            return Err(io::Error::other(text));
-        }
+        let place = rings.claim(places).ok_or_else(|| {
+            io::Error::other(format!("all {places} places of its rings are taken"))
+        })?;
         let sender = std::process::id();
         // SAFETY: rings of the map, which lives as long; the place is this endpoint's
         // alone, so nobody else sends there. (A ring's sender is never 0, nor a role.)

@@ -244,6 +244,33 @@ fn what_is_left_out_is_not_read_two_laps_later() {
     (0..2 * SLOTS).for_each(|_| pass(8));
 }
 
+/// A ring serves one sender after the other, each from its first slot on, however far the one
+/// before came; between them nobody reads of it.
+#[test]
+fn serves_one_after_the_other() {
+    let memory = Memory::new();
+    let bytes = body(0, 700);
+    for (sender, packets) in [(3, 0), (7, 1), (2, 5), (9, BURST / 2), (4, 3)] {
+        // SAFETY: zeroed memory of a ring with one sender and one receiver at a time; `bytes` is
+        // readable.
+        unsafe {
+            assert!(Reader::new(memory.0).is_none());
+            let writer = Writer::new(memory.0, sender).unwrap();
+            let mut reader = Reader::new(memory.0).unwrap();
+            assert_eq!(reader.peer(), sender);
+            for n in 0..packets {
+                let len = n as usize * 37 % 700;
+                assert!(writer.put(first(n), words(n), bytes.as_ptr(), len));
+                assert_eq!(reader.poll(9, |_, got, _| got == words(n)), Ok(1));
+            }
+            assert!(!reader.has_some() && !take_renewed(memory.0));
+            renew(memory.0);
+            assert!(Reader::new(memory.0).is_none());
+            assert!(take_renewed(memory.0) && !take_renewed(memory.0));
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn comes_out_as_a_queue(

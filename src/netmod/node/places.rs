@@ -1,0 +1,43 @@
+//! Places of an endpoint's rings: each sender claims one, and the endpoint makes those as new
+//! whose senders have ended, for others: processes of other jobs come and go.
+
+use super::peer::Rings;
+use crate::process;
+use crate::shm::ring::{self, Reader, SharedReader};
+use std::sync::atomic::Ordering;
+
+impl Rings {
+    /// A place for a sender, of so many; `None` where all are taken.
+    pub(super) fn claim(&self, places: u32) -> Option<u32> {
+        let claimed = self.claimed().load(Ordering::Acquire).min(places);
+        // SAFETY: rings of the map.
+        let renewed = (0..claimed).find(|&at| unsafe { ring::take_renewed(self.packets(at)) });
+        let place = renewed.or_else(|| {
+            let place = self.claimed().fetch_add(1, Ordering::Relaxed);
+            if place >= places {
+                self.claimed().fetch_sub(1, Ordering::Relaxed);
+                return None;
+            }
+            Some(place)
+        });
+        place.inspect(|_| _ = self.claims().fetch_add(1, Ordering::Release))
+    }
+
+    /// Makes a place as new, whose ends these are, if its sender has ended and nothing of it is
+    /// left. Returns true if it was; they are not to be used then.
+    ///
+    /// # Safety
+    /// The endpoint's own ends of this place.
+    pub(super) unsafe fn renew(&self, place: u32, puts: &SharedReader, packets: &Reader) -> bool {
+        let rest = packets.has_some() || puts.has_some() || puts.is_taken();
+        if rest || !process::is_gone(packets.peer()) {
+            return false;
+        }
+        // SAFETY: the only other end was the sender's. (What says that the place is free is last.)
+        unsafe {
+            ring::clear(self.puts(place));
+            ring::renew(self.packets(place));
+        }
+        true
+    }
+}
