@@ -164,7 +164,9 @@ unsafe fn made<N: Netmod>(
             map.iter().position(|member| !device.on_node(member.lpid))
         });
         if let Some(rank) = away {
-            let why = format!("a shared window is of one node; rank {rank} is on another");
+            let why = format!(
+                "a shared window is of one node and one job; rank {rank} is on another, or of another"
+            );
             return Err(Refusal(Answer::Shared, why));
         }
     }
