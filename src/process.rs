@@ -71,13 +71,6 @@ pub(crate) fn is_exiting(pidfd: i32) -> bool {
     flags.is_some_and(|flags| flags & PF_EXITING != 0)
 }
 
-/// Returns true if no process has this number.
-pub(crate) fn is_gone(pid: u32) -> bool {
-    // SAFETY: signal 0 is sent to nobody.
-    let answer = unsafe { libc::kill(pid as libc::pid_t, 0) };
-    answer != 0 && Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
-}
-
 /// A descriptor that polls readable once process `pid` has ended.
 pub(crate) fn pidfd_open(pid: u32) -> std::io::Result<OwnedFd> {
     // SAFETY: takes two integers; the result is checked before it is owned.

@@ -4,15 +4,13 @@
 use super::DeviceError;
 use super::business_card::{self, BusinessCard};
 use super::context::Context;
-use super::liveness::DEATH_SHOWS;
 use super::node::Inbox;
 use crate::av::{Entry, Transport};
 use crate::boot::ADDRESSES_KEY;
-use crate::netmod::{NetError, Netmod};
+use crate::netmod::Netmod;
 use crate::rankmap::Process;
 use crate::shm::segment::Place;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 impl<N: Netmod> Context<N> {
     /// This context's own addresses.
@@ -148,25 +146,6 @@ impl<N: Netmod> Context<N> {
             .insert(endpoint, &business_card.network)
             .map_err(|e| self.address_refused(peer, e))?;
         Ok(N::pack(address, Transport::Network)?)
-    }
-
-    /// A provider's refusal of a peer's address; the peer's end, where that is about to be told: its
-    /// files and its memory are gone before, and a library says of them what it likes.
-    pub(super) fn address_refused(&self, peer: u32, error: NetError) -> DeviceError {
-        let begun = Instant::now();
-        let limit = match error {
-            NetError::Call { .. } => DEATH_SHOWS,
-            _ => Duration::ZERO,
-        };
-        loop {
-            if self.device().is_ending(peer) {
-                return DeviceError::PeerDied { rank: peer };
-            }
-            if begun.elapsed() >= limit {
-                return DeviceError::peer(peer, error);
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
     }
 
     /// The entry of a peer that shared memory reaches: its rank on the node,

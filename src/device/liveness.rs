@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// How long the death of a peer may take to show after the network's error: a
 /// process closes its sockets before it is seen to have ended.
-pub(super) const DEATH_SHOWS: Duration = Duration::from_millis(200);
+const DEATH_SHOWS: Duration = Duration::from_millis(200);
 
 /// How long a wait for a living peer goes on before it is asked whether it has left, and
 /// whether another on the node that is known to be dead has taken a lock with it.
@@ -43,13 +43,17 @@ impl<N: Netmod> Context<N> {
 
     /// The death that `look` finds, asked for as long as one may take to show.
     fn await_death(&self, look: impl Fn() -> Option<u32>) -> Option<u32> {
-        let start = Instant::now();
-        loop {
-            let dead = look();
-            if dead.is_some() || start.elapsed() > DEATH_SHOWS {
-                return dead.inspect(|&rank| _ = self.mark_failed(rank));
-            }
-            std::thread::sleep(Duration::from_millis(1));
+        shows(look).inspect(|&rank| _ = self.mark_failed(rank))
+    }
+
+    /// A provider's refusal of a peer's address; the peer's end, where that is about to be told: its
+    /// files and its memory are gone before, and a library says of them what it likes.
+    pub(super) fn address_refused(&self, peer: u32, error: NetError) -> DeviceError {
+        let ending = || self.device().is_ending(peer).then_some(peer);
+        let by_library = matches!(error, NetError::Call { .. });
+        match if by_library { shows(ending) } else { ending() } {
+            Some(rank) => DeviceError::PeerDied { rank },
+            None => DeviceError::peer(peer, error),
         }
     }
 
@@ -342,5 +346,17 @@ impl<N: Netmod> Context<N> {
             return Err(DeviceError::PeerDied { rank });
         }
         Ok(())
+    }
+}
+
+/// What `look` finds, asked for as long as a death may take to show.
+fn shows(look: impl Fn() -> Option<u32>) -> Option<u32> {
+    let start = Instant::now();
+    loop {
+        let dead = look();
+        if dead.is_some() || start.elapsed() > DEATH_SHOWS {
+            return dead;
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -180,20 +180,24 @@ pub fn survivors(output: &Output) -> Result {
     clean(output)
 }
 
-/// The first word to peers that are about to end, in the order of their ends: done, or each is told
-/// by its name, though the system takes its files and its memory away before it tells of the end.
+/// The first word to peers that are about to end, each a little longer after it was killed: done, or
+/// each is told by its name, though the system takes its files and its memory away before it tells of the end.
 pub fn last_moments<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
     let m = Messenger::open(&world).map_err(text)?;
-    let me = world.rank();
-    let pid = pids(&world)?[me as usize];
-    // Until all are through with that, and rank 0 then meets them about when they end.
-    std::thread::sleep(Duration::from_millis(150) + Duration::from_micros(40) * me);
-    if me > 0 {
-        signal(pid, libc::SIGKILL);
+    let pids = pids(&world);
+    // (That may meet the death of another.)
+    while world.rank() > 0 {
+        std::thread::sleep(Duration::from_secs(1));
     }
+    let pids = pids?;
     for peer in 1..world.size() {
+        signal(pids[peer as usize], libc::SIGKILL);
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_micros(80) * (peer - 1) {
+            std::hint::spin_loop();
+        }
         if let Err(e) = m.send(&[7], peer, 1) {
             ensure!(e.to_string().contains("died"), "rank {peer}: {e}");
             about::<()>(Err(e), peer)?;

@@ -113,6 +113,25 @@ pub fn vcis<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     world.barrier().map_err(text)
 }
 
+/// Opens context 1 in a thread, for as long as it does something with its messages; the first
+/// context answers meanwhile.
+fn beside<N: Opens>(
+    context: &Context<N>,
+    act: impl FnOnce(&Messenger<'_, N>) -> Result + Send + 'static,
+) -> Result {
+    let device = Arc::clone(context.device());
+    let thread = std::thread::spawn(move || -> Result {
+        let context = device.context_at(1).map_err(text)?;
+        let world = Communicator::world(&context);
+        act(&Messenger::open(&world).map_err(text)?)
+    });
+    while !thread.is_finished() {
+        context.progress().map_err(text)?;
+        std::thread::yield_now();
+    }
+    thread.join().map_err(|_| "a thread panicked")?
+}
+
 /// Contexts that are closed and opened again speak to those opened again, and what was sent
 /// on one that is closed at once arrives; more often than the first context has places
 /// for senders. Nothing is left of those that were closed: no round takes a descriptor.
@@ -125,23 +144,14 @@ pub fn reopened<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let (me, n) = (world.rank(), world.size());
     let (to, from) = ((me + 1) % n, (me + n - 1) % n);
     for round in 0..ROUNDS {
-        let device = Arc::clone(context.device());
-        let thread = std::thread::spawn(move || -> Result {
-            let context = device.context_at(1).map_err(text)?;
-            let world = Communicator::world(&context);
-            let m = Messenger::open(&world).map_err(text)?;
+        beside(&context, move |m| {
             if (me + round).is_multiple_of(2) {
                 return m.send(&pattern(round, 40), to, round).map_err(text);
             }
             let mut got = [0; 40];
             m.recv(&mut got, from, round).map_err(text)?;
             same("of a closed context", &got, &pattern(round, 40))
-        });
-        while !thread.is_finished() {
-            context.progress().map_err(text)?;
-            std::thread::yield_now();
-        }
-        thread.join().map_err(|_| "a thread panicked")??;
+        })?;
         world.barrier().map_err(text)?;
         if round == ROUNDS / 5 {
             begun = descriptors()?;
@@ -160,11 +170,7 @@ pub fn exhausted<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let world = Communicator::world(&context);
     let peer = 1 - world.rank();
     for round in 0..ROUNDS {
-        let device = Arc::clone(context.device());
-        let thread = std::thread::spawn(move || -> Result {
-            let context = device.context_at(1).map_err(text)?;
-            let world = Communicator::world(&context);
-            let m = Messenger::open(&world).map_err(text)?;
+        let failed = beside(&context, move |m| {
             let (ours, mut got) = (pattern(round, 40), [0; 40]);
             m.scope(|s| {
                 s.recv(&mut got, peer, round)?;
@@ -173,11 +179,7 @@ pub fn exhausted<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             .map_err(text)?;
             same("of a context opened again", &got, &ours)
         });
-        while !thread.is_finished() {
-            context.progress().map_err(text)?;
-            std::thread::yield_now();
-        }
-        let failed = thread.join().map_err(|_| "a thread panicked")?.err();
+        let failed = failed.err();
         let m = Messenger::open(&world).map_err(text)?;
         let mut theirs = [0_u8];
         m.send(&[u8::from(failed.is_some())], peer, 0).map_err(text)?;

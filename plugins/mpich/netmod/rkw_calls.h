@@ -24,7 +24,7 @@ MPL_STATIC_INLINE_PREFIX const rkw_win_t *window_of(MPI_Win handle)
     return NULL;
 }
 
-/* A put that is not one of 8 bytes by a basic type of as many. */
+/* A put that MPI_Put itself does not do. */
 static __attribute__((noinline)) int put_any(const void *origin, RKW_OF_PROGRAM, MPI_Win win)
 {
     const rkw_win_t *of = window_of(win);
@@ -54,7 +54,7 @@ int MPI_Put(const void *origin, RKW_OF_PROGRAM, MPI_Win win)
             volatile MPI_Win into = win;
             if (likely(!rankway_put_unchecked(of->access, origin, 8, rank, disp * of->unit)))
                 return MPI_SUCCESS;
-            return put_any(put, 1, type, to, at, 1, type, into);
+            return PMPI_Put(put, 1, type, to, at, 1, type, into);
         }
     }
     return put_any(origin, count, datatype, rank, disp, target_count, target_datatype, win);

@@ -65,8 +65,8 @@ MPL_STATIC_INLINE_PREFIX int rkw_reach(const rkw_win_t * of, size_t disp, size_t
 #define RKW_OF_PROGRAM int count, MPI_Datatype datatype, int rank, MPI_Aint disp, \
     int target_count, MPI_Datatype target_datatype
 
-/* A put of 8 bytes that is one store: whether it was, and is done. (A flush orders the stores; they leave no
- * mark that it would look for.) */
+/* A put of 8 bytes that is one store: whether it was, and is done. (A flush orders the stores; they
+ * leave no mark that it would look for.) */
 MPL_STATIC_INLINE_PREFIX int rkw_store(const rkw_win_t * of, const void *buf, RKW_OF_PROGRAM)
 {
     if (rkw_plain(count, datatype, target_count, target_datatype) != 8 || !rkw_open_to(of, rank) ||

@@ -19,6 +19,9 @@ use std::sync::atomic::Ordering;
 
 /// Packets of one sender before the others get a turn.
 const BATCH: u32 = 64;
+/// With fewer places left those of senders that have ended are looked for: half of what there is for
+/// processes of other jobs, so that no start comes to it.
+const FEW: u32 = 8;
 /// Behind a longer packet others may have the lock of elements.
 const AT_ONCE: usize = 1024;
 /// Completions whose memory is kept for the next.
@@ -312,14 +315,14 @@ impl Endpoint {
         result
     }
 
-    /// Finds the rings that were claimed since. Where half of the places were, those of senders
-    /// that have ended are as new.
+    /// Finds the rings that were claimed since. Where few places are left, those of senders that
+    /// have ended are as new.
     #[cold]
     fn welcome(&self) {
         let claimed = self.rings.claimed().load(Ordering::Acquire).min(self.places);
         let me = std::process::id();
         let mut incoming = self.incoming.borrow_mut();
-        if claimed > self.places / 2 {
+        if self.places - claimed < FEW {
             // SAFETY: its own ends, which go.
             incoming
                 .retain(|i| unsafe { i.shut || !self.rings.renew(i.place, &i.puts, &i.packets) });

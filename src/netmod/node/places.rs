@@ -30,7 +30,7 @@ impl Rings {
     /// The endpoint's own ends of this place.
     pub(super) unsafe fn renew(&self, place: u32, puts: &SharedReader, packets: &Reader) -> bool {
         let rest = packets.has_some() || puts.has_some() || puts.is_taken();
-        if rest || !process::is_gone(packets.peer()) {
+        if rest || !process::ended(packets.peer()) {
             return false;
         }
         // SAFETY: the only other end was the sender's. (What says that the place is free is last.)
