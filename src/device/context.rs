@@ -7,6 +7,7 @@
 //! `transmit.rs`, all that comes in in `progress.rs`, waiting in `wait.rs`.
 
 use super::bounce::ProbeBuffer;
+use super::channels::Channels;
 use super::completions::{Completions, Outcome, Token};
 use super::dispatch::Dispatch;
 use super::endpoints::Endpoints;
@@ -43,6 +44,8 @@ pub struct Context<N: Netmod> {
     pub(super) failures: Failures,
     /// Made by the first loop that looks.
     pub(super) walks: OnceCell<Box<Walks>>,
+    /// Made by the first that is told.
+    pub(super) channels: OnceCell<Rc<Channels>>,
     pub(super) links: Links,
     /// For the peers' contexts of this one's index.
     pub(super) questions: Questions,
@@ -135,6 +138,7 @@ impl<N: Netmod> Context<N> {
             completions: Completions::new(),
             failures: Failures::new(),
             walks: OnceCell::new(),
+            channels: OnceCell::new(),
             questions: Questions::default(),
             streams: Streams::default(),
             dispatch: Dispatch::default(),

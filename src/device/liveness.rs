@@ -1,13 +1,16 @@
 //! Which peers are alive, and what the death of one means for what is under way.
 
 use super::DeviceError;
+use super::channels::{Channels, Enrolled};
 use super::context::{ANYBODY, Context};
 use super::failures::NOBODY;
 use super::walks::Walks;
 use crate::av::Transport;
+use crate::boot::Fate;
 use crate::netmod::{NetError, Netmod};
-use crate::rankmap::Process;
+use crate::rankmap::{Process, RankMap};
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// How long the death of a peer may take to show after the network's error: a
@@ -98,6 +101,39 @@ impl<N: Netmod> Context<N> {
     /// may be noticed amidst a handler's own work.
     fn tell_lost(&self, peer: u32) {
         self.dispatch.add_lost(peer);
+    }
+
+    fn channels(&self) -> &Rc<Channels> {
+        self.channels.get_or_init(Rc::default)
+    }
+
+    /// The processes of a map send on a channel of tagged messages.
+    pub(crate) fn enroll(&self, channel: u64, map: &RankMap) -> Enrolled {
+        self.channels().enroll(channel, map)
+    }
+
+    /// Who sends on the channels of tagged messages, for a device layer that lays channels out
+    /// itself: `senders` calls what it is given with the number of each process that sends on a
+    /// channel, and returns false for a channel that it does not know. A receive from anybody
+    /// is told of the end of each of them. Asked after an end alone; only the first call
+    /// counts.
+    pub fn set_senders(&self, senders: impl Fn(u64, &mut dyn FnMut(u32)) -> bool + 'static) {
+        self.channels().set_layer(Box::new(senders));
+    }
+
+    /// Calls `see` with each process that sends on a channel, which may be this one; false
+    /// where nobody knows.
+    pub(crate) fn senders(&self, channel: u64, see: &mut dyn FnMut(u32)) -> bool {
+        let number = |process| self.device().world_rank(process).ok();
+        self.channels.get().is_some_and(|channels| channels.senders(channel, number, see))
+    }
+
+    /// Returns true if a peer of which nothing more comes has not just done its part: it died,
+    /// its link broke, or a device layer that knows who sends waits for it.
+    pub(crate) fn ended_badly(&self, peer: u32) -> bool {
+        let died = || matches!(self.device().fate(peer), Fate::Died(_));
+        let by_layer = self.channels.get().is_some_and(|channels| channels.has_layer());
+        by_layer || self.check_alive(peer).is_ok() || died()
     }
 
     /// Nothing more goes over a link.

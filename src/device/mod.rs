@@ -38,6 +38,7 @@ mod bounce;
 mod business_card;
 #[cfg(target_os = "linux")]
 mod caller;
+mod channels;
 mod completions;
 mod connect;
 mod context;
@@ -71,6 +72,7 @@ mod wait;
 mod walks;
 
 pub(crate) use bounce::{Bounce, BouncePool, PIECE, PROBE};
+pub(crate) use channels::Enrolled;
 pub(crate) use completions::{Outcome, Token};
 pub use context::Context;
 pub(crate) use context::{ANYBODY, PacketHandler};
@@ -91,7 +93,7 @@ pub(crate) use transfer::{FRAGMENT, Shape, fragment_of};
 pub(crate) use wait::Progress;
 
 use crate::av::{AddressVector, Table, Transport};
-use crate::boot::{Boot, BootError, Control, Liveness, Watch};
+use crate::boot::{Boot, BootError, Control, Fate, Liveness, Watch};
 use crate::netmod::Netmod;
 use crate::rankmap::compact::Strategy;
 use crate::rankmap::{Process, RankMap};
@@ -415,6 +417,14 @@ impl<N: Netmod> Device<N> {
     /// Returns true if a watched peer has ended or is about to.
     pub(crate) fn is_ending(&self, peer: u32) -> bool {
         self.watched(peer).is_ending(peer)
+    }
+
+    /// How a peer ended that is known to have; one of another job has died.
+    pub(crate) fn fate(&self, peer: u32) -> Fate {
+        match peer < self.boot.size() {
+            true => self.control.fate(peer),
+            false => Fate::Died("its process has ended".into()),
+        }
     }
 
     /// Where a peer is watched: this job's, or another's.

@@ -32,6 +32,10 @@ impl Key {
         (h ^ (h >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
     }
 
+    pub(super) fn channel(&self) -> u64 {
+        self.channel
+    }
+
     /// The bits that were ignored.
     pub(super) fn ignore(&self) -> u64 {
         self.ignore

@@ -122,6 +122,12 @@ impl<U> Engine<U> {
         }
     }
 
+    /// The channel of a receive that is posted.
+    pub(super) fn channel_of(&self, request: u32) -> u64 {
+        let recent = self.recent.channel_of(request);
+        recent.unwrap_or_else(|| self.posted.key(request).channel())
+    }
+
     fn withdraw_tabled(&mut self, request: u32) {
         let mask = self.posted.key(request).ignore();
         self.posted.remove(request);

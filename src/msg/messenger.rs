@@ -148,7 +148,13 @@ impl<'c, N: Netmod> Messenger<'c, N> {
     #[inline]
     fn match_spec_from(&self, from: Option<u32>, source: Source, tag: Tag) -> MatchSpec {
         let bits = u64::from(source.0.unwrap_or(0)) << 32 | u64::from(tag.0.unwrap_or(0));
-        let sources = if source.0.is_none() { SOURCES } else { 0 };
+        let sources = match source.0 {
+            Some(_) => 0,
+            None => {
+                self.communicator.enroll();
+                SOURCES
+            }
+        };
         let tags = if tag.0.is_none() { TAGS } else { 0 };
         MatchSpec { channel: self.channel, bits, ignore: sources | tags, from }
     }

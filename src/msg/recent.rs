@@ -132,6 +132,12 @@ impl Recent {
         Found::Nothing
     }
 
+    /// The channel of an entry, by its number.
+    pub(super) fn channel_of(&self, number: u32) -> Option<u64> {
+        let mut entries = self.places().map(|place| self.at(place));
+        entries.find(|entry| entry.number == number).map(|entry| entry.pattern.channel)
+    }
+
     /// The number of the entry at a place where one was found.
     pub(super) fn number(&self, place: u32) -> u32 {
         self.at(place).number

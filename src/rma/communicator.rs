@@ -12,7 +12,7 @@ pub use simulated::{Says, SimulatedMembers};
 
 use super::am_fallback::RmaHandler;
 use super::{Error, ErrorKind};
-use crate::device::{Context, Device, DeviceError};
+use crate::device::{Context, Device, DeviceError, Enrolled};
 use crate::netmod::Netmod;
 use crate::rankmap::compact::Strategy;
 use crate::rankmap::group::Group;
@@ -43,6 +43,8 @@ pub struct Communicator<N: Netmod> {
     /// Collective calls so far.
     calls: Cell<u32>,
     cold: OnceCell<Rc<ColdState>>,
+    /// Somebody received from any rank.
+    enrolled: OnceCell<Box<Enrolled>>,
 }
 
 /// What few communicators have, out of line. Those without are [`Strategy::Auto`].
@@ -115,6 +117,7 @@ impl<N: Netmod> Communicator<N> {
             cold: ColdState::new(context.device().map_strategy(), None),
             id: mix(&[boot.job()]),
             calls: Cell::new(0),
+            enrolled: OnceCell::new(),
             context: Rc::clone(context),
         };
         match context.device().trace() {
@@ -175,6 +178,12 @@ impl<N: Netmod> Communicator<N> {
             return Err(ErrorKind::Rank { rank, size }.into());
         };
         Ok(self.device().world_rank(process)?)
+    }
+
+    /// A receive from anybody is told of the end of a member from now on.
+    #[inline]
+    pub(crate) fn enroll(&self) {
+        self.enrolled.get_or_init(|| Box::new(self.context.enroll(self.id, self.map())));
     }
 
     /// The rank of a world rank here, if it is a member.
@@ -468,7 +477,15 @@ impl<N: Netmod> Communicator<N> {
         let id = mix(&[id, 12]);
         let cold = ColdState::new(context.device().map_strategy(), None);
         let context = Rc::clone(context);
-        let made = Communicator { context, map, id, rank, calls: Cell::new(0), cold };
+        let made = Communicator {
+            context,
+            map,
+            id,
+            rank,
+            calls: Cell::new(0),
+            cold,
+            enrolled: OnceCell::new(),
+        };
         made.recorded_by_id()
     }
 
@@ -478,7 +495,15 @@ impl<N: Netmod> Communicator<N> {
             Some(cold) if !cold.is_heritable() => ColdState::new(cold.strategy, None),
             _ => self.cold.clone(),
         };
-        Communicator { context, map, id, rank, calls: Cell::new(0), cold }
+        Communicator {
+            context,
+            map,
+            id,
+            rank,
+            calls: Cell::new(0),
+            cold,
+            enrolled: OnceCell::new(),
+        }
     }
 }
 

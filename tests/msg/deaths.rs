@@ -180,6 +180,75 @@ pub fn survivors(output: &Output) -> Result {
     clean(output)
 }
 
+/// Of four, rank 1 is killed and rank 3 leaves: rank 0, which waits for anybody, hears of the
+/// death, once in each communicator that had both, and goes on with rank 2, until nobody is left.
+pub fn awaited_from_any<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let (copy, pair) = (world.dup(), world.create([0, 2]).map_err(text)?);
+    let m = Messenger::open(&world).map_err(text)?;
+    let (me, pids) = (world.rank(), pids(&world)?);
+    if me > 0 {
+        let mut word = [0];
+        m.send(&[], 0, 9).map_err(text)?;
+        loop {
+            m.recv(&mut word, 0, 1).map_err(text)?;
+            match word[0] {
+                0 => return Ok(()),
+                1 => std::thread::sleep(Duration::from_millis(1500)),
+                _ => {}
+            }
+            m.send(&[], 0, 10).map_err(text)?;
+            if let Some(pair) = &pair {
+                Messenger::open(pair).and_then(|m| m.send(&[], 0, 10)).map_err(text)?;
+            }
+        }
+    }
+    (1..4).try_for_each(|rank| m.recv(&mut [], rank, 9).map(drop)).map_err(text)?;
+    let pair = pair.ok_or("rank 0 has no pair")?;
+    let (pair, copy) = (Messenger::open(&pair), Messenger::open(&copy));
+    let (pair, copy) = (pair.map_err(text)?, copy.map_err(text)?);
+    let posted = || {
+        // SAFETY: nothing is received into.
+        let post = |m: &Messenger<'_, N>| unsafe { m.irecv(std::ptr::null_mut(), 0, Any, 10) };
+        post(&m).and_then(|all| Ok((all, post(&pair)?))).map_err(text)
+    };
+    let (all, mut two) = posted()?;
+    let start = Instant::now();
+    signal(pids[1], libc::SIGKILL);
+    about(all.wait(), 1)?;
+    let waited = start.elapsed();
+    ensure!(waited > Duration::from_millis(900) && waited < SOON, "told after {waited:?}");
+    about(copy.probe(Any, Any), 1)?;
+    ensure!(copy.iprobe(Any, Any).map_err(text)?.is_none(), "told twice, or a message");
+    ensure!(two.test().map_err(text)?.is_none(), "rank 2 has said nothing");
+    m.send(&[2], 2, 1).map_err(text)?;
+    let from = m.recv(&mut [], Any, 10).map_err(text)?.source();
+    ensure!(from == 2 && two.wait().map_err(text)?.source() == 1, "from {from}");
+    // Rank 3 has done its part; longer than a death is told after.
+    m.send(&[0], 3, 1).map_err(text)?;
+    m.send(&[1], 2, 1).map_err(text)?;
+    let from = m.recv(&mut [], Any, 10).map_err(text)?.source();
+    ensure!(from == 2, "from {from}");
+    let of_pair = pair.recv(&mut [], Any, 10).map_err(text)?.source();
+    ensure!(of_pair == 1, "from {of_pair}");
+    let (all, two) = posted()?;
+    signal(pids[2], libc::SIGKILL);
+    for (left, others) in [(all, 3), (two, 1)] {
+        let ended = left.wait();
+        let as_said = matches!(&ended, Err(MsgError::NobodyLeft { others: n }) if *n == others);
+        ensure!(as_said, "of {others}: {ended:?}");
+    }
+    Ok(())
+}
+
+/// The survivors of that are content, nothing is left.
+pub fn first_and_last(output: &Output) -> Result {
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(said.contains("outcome: [Code(0), Signal(9), Signal(9), Code(0)]"), "other ends");
+    clean(output)
+}
+
 /// The first word to peers that are about to end, each a little longer after it was killed: done, or
 /// each is told by its name, though the system takes its files and its memory away before it tells of the end.
 pub fn last_moments<N: Opens>(boot: Arc<dyn Boot>) -> Result {

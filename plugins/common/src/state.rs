@@ -36,6 +36,9 @@ pub trait Layer: Sized + 'static {
     /// The device layer's own progress, while a call waits.
     fn progress();
 
+    /// Who sends on a channel, as [`Context::set_senders`].
+    fn senders(channel: u64, see: &mut dyn FnMut(u32)) -> bool;
+
     /// Ends the job over an error after which nothing can go on.
     fn fatal(error: &MsgError) -> !;
 }
@@ -119,6 +122,7 @@ impl<N: Netmod, L: Layer> State<N, L> {
         }));
         // The context is dropped with the state, and calls this no more then.
         state.inner.context.set_progress_hook(move || state.progress_hook());
+        state.inner.context.set_senders(L::senders);
         Ok(state)
     }
 

@@ -188,6 +188,9 @@ void rkw_host_abort(int code, const char *why) RKW_HIDDEN __attribute__((noretur
 void rkw_host_progress(void) RKW_HIDDEN;
 int rkw_host_allgather(void *comm, const void *mine, size_t bytes, void *all) RKW_HIDDEN;
 int rkw_host_comm_barrier(void *comm) RKW_HIDDEN;
+/* Has rkw_seen called for each process that sends on a channel; 0 where none is known. */
+int rkw_host_senders(uint64_t channel, void *seeing) RKW_HIDDEN;
+void rkw_seen(void *seeing, uint32_t lpid) RKW_HIDDEN;
 void rkw_host_am(int handler, const void *header, const void *payload, size_t len) RKW_HIDDEN;
 void rkw_host_posted(void *request) RKW_HIDDEN;
 void rkw_host_ended(void *request, const rkw_status_t * status) RKW_HIDDEN;

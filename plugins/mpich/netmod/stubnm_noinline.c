@@ -64,6 +64,31 @@ int rkw_host_comm_barrier(void *comm)
     return MPIR_Barrier(comm, &errflag);
 }
 
+/* Whether these communicators are of a channel; a freed one is `reached` by no rank. */
+static int see_senders(const MPIR_Comm * comms, int count, uint64_t channel, void *seeing)
+{
+    for (const MPIR_Comm * comm = comms; comm < comms + count; comm++) {
+        if (RKW_COMM(comm).reached && comm->recvcontext_id == channel) {
+            for (int rank = 0; rank < comm->remote_size; rank++)
+                rkw_seen(seeing, rkw_lpid(comm, rank));
+            return 1;
+        }
+    }
+    return 0;
+}
+
+int rkw_host_senders(uint64_t channel, void *seeing)
+{
+    if (see_senders(MPIR_Comm_builtin, MPIR_COMM_N_BUILTIN, channel, seeing) ||
+        see_senders(MPIR_Comm_direct, MPIR_Comm_mem.direct_size, channel, seeing))
+        return 1;
+    for (int i = 0; i < MPIR_Comm_mem.indirect_size; i++) {
+        if (see_senders(MPIR_Comm_mem.indirect[i], HANDLE_NUM_INDICES, channel, seeing))
+            return 1;
+    }
+    return 0;
+}
+
 void rkw_host_am(int handler, const void *header, const void *payload, size_t len)
 {
     uint32_t attr = 0;

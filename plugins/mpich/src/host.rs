@@ -63,6 +63,9 @@ unsafe extern "C" {
         all: *mut c_void,
     ) -> c_int;
     pub(crate) fn rkw_host_comm_barrier(comm: *mut c_void) -> c_int;
+    /// Has [`rkw_seen`](crate::state) called with `seeing` and each process that sends on a
+    /// channel; 0 where none is known.
+    pub(crate) fn rkw_host_senders(channel: u64, seeing: *mut c_void) -> c_int;
     /// An active message for a handler of CH4's.
     pub(crate) fn rkw_host_am(
         handler: c_int,

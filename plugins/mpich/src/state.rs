@@ -3,7 +3,7 @@
 use crate::boot::Pmi;
 use crate::fault::Refusal;
 use crate::host::{self, rkw_status};
-use crate::log::{abort, fatal};
+use crate::log::{abort, fatal, guarded};
 use rankway::msg::{Active, Completion, MsgError, Status};
 use rankway::netmod::Netmod;
 use rankway_plugin::Layer;
@@ -45,9 +45,28 @@ impl Layer for Mpich {
         unsafe { host::rkw_host_progress() };
     }
 
+    fn senders(channel: u64, see: &mut dyn FnMut(u32)) -> bool {
+        let mut seeing: Seeing<'_> = see;
+        // SAFETY: what it calls it with is alive meanwhile.
+        unsafe { host::rkw_host_senders(channel, (&raw mut seeing).cast()) != 0 }
+    }
+
     fn fatal(error: &MsgError) -> ! {
         fatal(error)
     }
+}
+
+type Seeing<'a> = &'a mut dyn FnMut(u32);
+
+/// A process that sends on the channel that was asked about.
+///
+/// # Safety
+/// `seeing` is what [`host::rkw_host_senders`] was called with, which has not returned.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rkw_seen(seeing: *mut c_void, lpid: u32) {
+    // SAFETY: the caller's.
+    let seeing = unsafe { &mut *seeing.cast::<Seeing<'_>>() };
+    guarded(|| seeing(lpid));
 }
 
 /// What C is told of a message.

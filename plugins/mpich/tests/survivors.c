@@ -130,10 +130,10 @@ static int survived(void)
 int main(int argc, char **argv)
 {
     MPI_Win window, fenced, dynamic, met;
-    MPI_Request early, late, barrier;
+    MPI_Request early, late, barrier, any;
     MPI_Message message;
     int flag = 0, code, ranks;
-    MPI_Comm before_it, after_it, meets_it, copy, ring;
+    MPI_Comm before_it, after_it, meets_it, any_of, copy, ring;
     long *base, *at, value = 5, got = 0, before = 0;
     bool is_alone = false, are_alone;
     char *data = calloc(1, LONG), *into = calloc(1, LONG);
@@ -158,6 +158,7 @@ int main(int argc, char **argv)
     MPI_Comm_dup(MPI_COMM_WORLD, &before_it);
     MPI_Comm_dup(MPI_COMM_WORLD, &after_it);
     MPI_Comm_dup(MPI_COMM_WORLD, &meets_it);
+    MPI_Comm_dup(MPI_COMM_WORLD, &any_of);
     MPI_Cart_create(MPI_COMM_WORLD, 1, &ranks, &(int) { 1 }, 0, &ring);
     int other = 2 - rank;
     base[0] = base[1] = 0;
@@ -172,6 +173,7 @@ int main(int argc, char **argv)
         raise(SIGKILL);
     }
     MPI_Irecv(&before, 1, MPI_LONG, DEAD, 0, MPI_COMM_WORLD, &early);
+    MPI_Irecv(&before, 1, MPI_LONG, MPI_ANY_SOURCE, 0, any_of, &any);
     MPI_Send(&value, 1, MPI_LONG, DEAD, 9, MPI_COMM_WORLD);
 
     /* It may be under way when the other dies. */
@@ -189,6 +191,19 @@ int main(int argc, char **argv)
     died("a matched probe", MPI_Mprobe(DEAD, 3, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE));
     well("a probe of the living",
          MPI_Iprobe(other, 99, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE));
+
+    /* Once in each communicator. */
+    died("a receive from any that was waiting", MPI_Wait(&any, MPI_STATUS_IGNORE));
+    died("a probe of any",
+         MPI_Probe(MPI_ANY_SOURCE, 77, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    for (int i = 0; i < 2; i++) {
+        MPI_Comm comm = i ? any_of : MPI_COMM_WORLD;
+        well("a probe of any that are left",
+             MPI_Iprobe(MPI_ANY_SOURCE, 99, comm, &flag, MPI_STATUS_IGNORE));
+        well("a receive from any that are left",
+             MPI_Sendrecv(&value, 1, MPI_LONG, other, 8, &got, 1, MPI_LONG, MPI_ANY_SOURCE, 8, comm,
+                          MPI_STATUS_IGNORE));
+    }
 
     double start = MPI_Wtime();
     do {

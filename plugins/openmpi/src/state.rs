@@ -35,6 +35,10 @@ impl Layer for OpenMpi {
         ffi::progress();
     }
 
+    fn senders(channel: u64, see: &mut dyn FnMut(u32)) -> bool {
+        crate::comm::senders(channel, see)
+    }
+
     fn fatal(error: &MsgError) -> ! {
         fatal(error)
     }

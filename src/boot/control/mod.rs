@@ -41,7 +41,7 @@ mod protocol;
 mod socket;
 
 use super::contact_info::ContactInfo;
-use super::{Boot, BootError, Liveness, Watch};
+use super::{Boot, BootError, Fate, Liveness, Watch};
 pub(crate) use around::Around;
 pub use channel::Channel;
 use collective::{Collective, doublings};
@@ -167,6 +167,24 @@ impl Control {
         let few = self.mesh().is_in_process()
             || self.connections() < failure_detector::most_connections();
         few && self.ended(rank).unwrap_or(false)
+    }
+
+    /// How world rank `rank` ended, whose process was seen to.
+    pub(crate) fn fate(&self, rank: u32) -> Fate {
+        match self.boot.fate(rank) {
+            Fate::Unknown if rank < self.boot.size() => self.fate_by_channel(rank),
+            told => told,
+        }
+    }
+
+    fn fate_by_channel(&self, rank: u32) -> Fate {
+        let seen = || self.mesh().process_has_ended(rank);
+        if self.mesh().is_in_process()
+            || seen().and_then(|()| self.progress(Duration::ZERO)).is_err()
+        {
+            return Fate::Unknown;
+        }
+        self.mesh().fate(rank)
     }
 
     /// Connections open or under way.

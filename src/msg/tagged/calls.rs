@@ -39,8 +39,10 @@ use std::rc::Rc;
 ///
 /// # Deaths
 /// Receives from a peer that died fail, with an error that names it, once what
-/// it sent before has had time to come in; so do sends to it. Receives from
-/// anybody go on, until all other ranks of the job are known to be dead.
+/// it sent before has had time to come in; so do sends to it. Receives from anybody go on for a
+/// second: then those that wait, else the next that would, are told of the death, once on each
+/// channel on which the dead one sent ([`Context::set_senders`]; a communicator's is known). They
+/// fail at once when nobody is left that sends.
 pub struct Tagged<N: Netmod> {
     context: Rc<Context<N>>,
     protocol: Rc<TaggedProtocol>,

@@ -1,19 +1,23 @@
 //! What fails: lost peers, waits that gave up, completions that never come.
 //!
 //! A lost peer's messages may still be on their way, so what is under way with
-//! it fails a moment later. A shared-memory endpoint that was given up may hold
-//! back completions towards the living: their receivers are asked whether they
-//! have the messages.
+//! it fails a moment later, and what waits for anybody when others had time to
+//! send. A shared-memory endpoint that was given up may hold back completions
+//! towards the living: their receivers are asked whether they have the messages.
 
 use super::eager::one_less;
 use super::flow::PeerFlow;
 use super::packets::{self, QUERY};
 use super::slots::Phase;
-use super::state::{GRACE, State, TaggedProtocol, Unexpected, UnexpectedBody};
+use super::state::{GRACE, Gone, Refusal, State, TaggedProtocol, Unexpected, UnexpectedBody};
 use crate::device::{ANYBODY, Class, Context, Head};
 use crate::msg::error::MsgError;
 use crate::netmod::Netmod;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long who waits for anybody goes on after a death: for what others send meanwhile, and
+/// until a launcher knows what kind of end it was.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 impl TaggedProtocol {
     /// A peer is dead or its link is broken.
@@ -35,15 +39,42 @@ impl TaggedProtocol {
         context.schedule(Class::Tagged);
     }
 
-    /// Fails what is under way with peers that were lost some time ago.
+    /// Fails what is under way with peers that were lost some time ago, and tells who waits for
+    /// anybody.
     pub(super) fn fail_lost<N: Netmod>(&self, context: &Context<N>, state: &mut State) {
         let now = Instant::now();
         while let Some(at) = state.dying.iter().position(|(_, when)| *when <= now) {
             let (peer, _) = state.dying.swap_remove(at);
             self.fail_all(context, state, peer);
         }
-        if !state.dying.is_empty() {
+        let (mut news, mut later) = (false, !state.dying.is_empty());
+        for gone in state.gone.iter_mut().filter(|gone| gone.told.is_none()) {
+            let due = now.duration_since(gone.since) > PATIENCE;
+            gone.told = due.then(|| context.ended_badly(gone.peer));
+            news |= due;
+            later |= !due;
+        }
+        if news {
+            self.tell_receivers(context, state);
+        }
+        if later {
             context.schedule(Class::Tagged);
+        }
+    }
+
+    /// Tells the receives from anybody of peers that are gone.
+    fn tell_receivers<N: Netmod>(&self, context: &Context<N>, state: &mut State) {
+        let live = state.slots.live();
+        let posted = live.filter(|(_, s)| s.phase == Phase::Posted && s.peer == ANYBODY);
+        let mut posted: Vec<(u64, u32)> =
+            posted.map(|(at, _)| (state.engine.channel_of(at), at)).collect();
+        posted.sort_unstable();
+        for same in posted.chunk_by(|one, next| one.0 == next.0) {
+            let Some(refusal) = state.refusal(context, same[0].0) else { continue };
+            for &(_, at) in same {
+                state.engine.withdraw(at);
+                state.slots.end(at, Some(refusal.error(context)));
+            }
         }
     }
 
@@ -52,20 +83,13 @@ impl TaggedProtocol {
         if let Some(flow) = self.flows.get_or_new(peer) {
             state.counts.queued = state.counts.queued.saturating_sub(flow.close());
         }
-        state.gone += 1;
-        let alone = state.is_alone(context);
-        let concerns = |of: u32| of == peer || (alone && of == ANYBODY);
+        state.gone.push(Gone { peer, since: Instant::now(), told: None });
+        self.tell_receivers(context, state);
         let live = state.slots.live().filter(|(_, slot)| slot.phase != Phase::Done);
-        let all: Vec<u32> =
-            live.filter(|(_, slot)| concerns(slot.peer)).map(|(at, _)| at).collect();
+        let all: Vec<u32> = live.filter(|(_, slot)| slot.peer == peer).map(|(at, _)| at).collect();
         for at in all {
             let slot = state.slots.at(at);
-            let error = if slot.peer == ANYBODY {
-                MsgError::NobodyLeft { others: state.gone }
-            } else {
-                let why = context.check_open(peer).err();
-                why.map_or_else(|| MsgError::died(peer), MsgError::from)
-            };
+            let error = Refusal::Died(peer).error(context);
             if slot.phase == Phase::Posted {
                 state.engine.withdraw(at);
             }
@@ -80,7 +104,8 @@ impl TaggedProtocol {
         if self.flows.get(peer).is_none_or(|flow| !flow.gone.get()) {
             self.fail_all(context, &mut state, peer);
         }
-        state.gone -= 1;
+        state.gone.retain(|gone| gone.peer != peer);
+        state.told.retain(|(_, told)| *told != peer);
         self.flows.get(peer).into_iter().for_each(PeerFlow::reset);
     }
 

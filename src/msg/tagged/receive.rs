@@ -27,7 +27,7 @@ impl TaggedProtocol {
     ) -> Option<u64> {
         let mut state = self.state.try_borrow_mut().ok()?;
         let state = &mut *state;
-        if state.gone > 0 || !state.engine.is_open() || !state.slots.has_free() {
+        if !state.gone.is_empty() || !state.engine.is_open() || !state.slots.has_free() {
             return None;
         }
         let (at, slot) = state.slots.take_free(Phase::Posted);
@@ -186,7 +186,7 @@ impl TaggedProtocol {
     fn check_sender<N: Netmod>(
         &self,
         context: &Context<N>,
-        state: &State,
+        state: &mut State,
         spec: &MatchSpec,
     ) -> Result<(), MsgError> {
         match spec.from {
@@ -196,10 +196,11 @@ impl TaggedProtocol {
                 }
                 Ok(())
             }
-            None if state.gone > 0 && state.is_alone(context) => {
-                Err(MsgError::NobodyLeft { others: state.gone })
-            }
-            None => Ok(()),
+            None if state.gone.is_empty() => Ok(()),
+            None => match state.refusal(context, spec.channel) {
+                None => Ok(()),
+                Some(refusal) => Err(refusal.error(context)),
+            },
         }
     }
 
@@ -229,7 +230,7 @@ impl TaggedProtocol {
     ) -> Result<(), MsgError> {
         context.note_awaited(spec.from.unwrap_or(ANYBODY));
         self.let_come(context, spec);
-        self.check_sender(context, &self.state.borrow(), spec)
+        self.check_sender(context, &mut self.state.borrow_mut(), spec)
     }
 
     /// Throws the message of a matched probe away.

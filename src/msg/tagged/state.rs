@@ -37,11 +37,43 @@ pub(super) struct State {
     pub(super) stalled: Vec<u32>,
     /// Lost peers, and when what is under way with them fails.
     pub(super) dying: Vec<(u32, Instant)>,
-    /// How many peers are gone.
-    pub(super) gone: u32,
+    /// Peers that are gone.
+    pub(super) gone: Vec<Gone>,
+    /// Channels on which who waits for anybody was told of the death of a sender.
+    pub(super) told: Vec<(u64, u32)>,
     /// Shared-memory endpoints given up so far, see
     /// [`TaggedProtocol::query_delivery`].
     pub(super) renewals: usize,
+}
+
+/// A peer of which nothing more comes.
+pub(super) struct Gone {
+    pub(super) peer: u32,
+    pub(super) since: Instant,
+    /// Who waits for anybody is told of it; `None` as long as that is not looked at.
+    pub(super) told: Option<bool>,
+}
+
+/// Why a receive waits no longer.
+#[derive(Clone, Copy)]
+pub(super) enum Refusal {
+    /// This peer is dead, or its link broken.
+    Died(u32),
+    /// None of so many is left.
+    NobodyLeft(u32),
+}
+
+impl Refusal {
+    #[cold]
+    pub(super) fn error<N: Netmod>(self, context: &Context<N>) -> MsgError {
+        match self {
+            Refusal::Died(peer) => {
+                let why = context.check_open(peer).err();
+                why.map_or_else(|| MsgError::died(peer), MsgError::from)
+            }
+            Refusal::NobodyLeft(others) => MsgError::NobodyLeft { others },
+        }
+    }
 }
 
 /// A message that came before its receive.
@@ -78,7 +110,8 @@ impl TaggedProtocol {
                 tags: Tags::default(),
                 stalled: Vec::new(),
                 dying: Vec::new(),
-                gone: 0,
+                gone: Vec::new(),
+                told: Vec::new(),
                 renewals: 0,
             }),
             flows: Flows::new(context)?,
@@ -183,12 +216,40 @@ impl TaggedProtocol {
 }
 
 impl State {
-    /// Returns true if nobody is left that could send: the other members have ended, and
-    /// no process of another job was met.
+    /// Why a receive from anybody on a channel waits no longer: where no sender is left, and
+    /// once for the death of each. Of a channel whose senders nobody knows they are all
+    /// members of the job, and the processes of others that were met.
     #[cold]
-    pub(super) fn is_alone<N: Netmod>(&self, context: &Context<N>) -> bool {
+    pub(super) fn refusal<N: Netmod>(
+        &mut self,
+        context: &Context<N>,
+        channel: u64,
+    ) -> Option<Refusal> {
         let boot = context.device().boot();
-        self.gone + 1 >= boot.size() && !boot.has_met()
+        let (mut others, mut left, mut dead) = (0, 0, None);
+        let known = context.senders(channel, &mut |peer| {
+            if peer == boot.rank() {
+                return;
+            }
+            others += 1;
+            match self.gone.iter().find(|gone| gone.peer == peer) {
+                None => left += 1,
+                Some(gone) if gone.told != Some(true) => {}
+                Some(_) if self.told.contains(&(channel, peer)) => {}
+                Some(_) => dead = Some(peer),
+            }
+        });
+        let gone = self.gone.len() as u32;
+        match (known, dead) {
+            (true, _) if others > 0 && left == 0 => Some(Refusal::NobodyLeft(others)),
+            (true, Some(peer)) => {
+                self.told.push((channel, peer));
+                Some(Refusal::Died(peer))
+            }
+            (true, None) => None,
+            (false, _) if boot.has_met() || gone + 1 < boot.size() => None,
+            (false, _) => Some(Refusal::NobodyLeft(gone)),
+        }
     }
 
     /// Keeps a message that no receive took.

@@ -30,6 +30,16 @@ impl Mesh {
         &self.deaths
     }
 
+    /// How `rank` ended, as far as this process has heard.
+    pub(in crate::boot::control) fn fate(&self, rank: u32) -> Fate {
+        let how = self.deaths.iter().find(|(dead, _)| *dead == rank).map(|(_, how)| how.clone());
+        match how {
+            Some(how) => Fate::Died(how),
+            None if self.peers.get(&rank).is_some_and(|peer| peer.bye) => Fate::Left,
+            None => Fate::Unknown,
+        }
+    }
+
     /// Why the group of that name is of no use any more, if so.
     ///
     /// No group is called 0.
