@@ -242,6 +242,7 @@ int __wrap_MPIR_Typerep_create_struct(MPI_Aint count, const MPI_Aint * blocks,
     return mpi_errno;
 }
 
+int MPIR_Dataloop_create_contiguous(MPI_Aint count, MPI_Datatype type, void **loop);
 int __real_MPIR_Dataloop_create_indexed(MPI_Aint count, const MPI_Aint * blocks,
                                         const MPI_Aint * displacements, int in_bytes,
                                         MPI_Datatype type, void **loop);
@@ -262,6 +263,66 @@ int __wrap_MPIR_Dataloop_create_indexed(MPI_Aint count, const MPI_Aint * blocks,
     for (MPI_Aint i = 0; i < count; i++)
         elements += blocks[i];
     return MPIR_Dataloop_create_contiguous(elements, type, loop);
+}
+
+/* Of a dimension of a distributed array, `whole` of `old`: what one of `processes` has of it, with the
+ * extent of all. */
+static int part_of_dimension(MPI_Aint whole, int distribution, int argument, int processes, int place,
+                             MPI_Datatype old, MPI_Datatype * part)
+{
+    MPI_Aint extent, block = argument;
+    MPIR_Datatype_get_extent_macro(old, extent);
+    if (distribution == MPI_DISTRIBUTE_NONE)
+        block = whole;
+    else if (argument == MPI_DISTRIBUTE_DFLT_DARG)
+        block = distribution == MPI_DISTRIBUTE_CYCLIC ? 1 : (whole + processes - 1) / processes;
+    MPI_Aint stride = block * processes, start = block * place;
+    MPI_Aint blocks = whole - start < block ? 0 : (whole - start - block) / stride + 1;
+    MPI_Aint rest = start + blocks * stride;
+    MPI_Aint parts[] = { 1, MPL_MAX(0, MPL_MIN(whole - rest, block)) };
+    MPI_Aint displacements[] = { start * extent, rest * extent };
+    MPI_Datatype both, types[] = { MPI_DATATYPE_NULL, old };
+    int mpi_errno =
+        MPIR_Type_create_hvector_large_impl(blocks, block, stride * extent, old, &types[0]);
+    if (mpi_errno != MPI_SUCCESS)
+        return mpi_errno;
+    mpi_errno = MPIR_Type_create_struct_large_impl(2, parts, displacements, types, &both);
+    MPIR_Type_free_impl(&types[0]);
+    if (mpi_errno != MPI_SUCCESS)
+        return mpi_errno;
+    mpi_errno = MPIR_Type_create_resized_large_impl(both, 0, whole * extent, part);
+    MPIR_Type_free_impl(&both);
+    return mpi_errno;
+}
+
+int __wrap_MPII_Typerep_convert_darray(int size, int rank, int dimensions, const MPI_Aint * wholes,
+                                       const int *distributions, const int *arguments,
+                                       const int *processes, int order, MPI_Datatype old,
+                                       MPI_Datatype * made) RKW_HIDDEN;
+
+/* MPICH's has blocks of a later dimension lie too close together. */
+int __wrap_MPII_Typerep_convert_darray(int size, int rank, int dimensions, const MPI_Aint * wholes,
+                                       const int *distributions, const int *arguments,
+                                       const int *processes, int order, MPI_Datatype old,
+                                       MPI_Datatype * made)
+{
+    MPI_Datatype inner = old;
+    int mpi_errno = MPI_SUCCESS;
+    *made = old;
+    for (int i = 0; mpi_errno == MPI_SUCCESS && i < dimensions; i++) {
+        int dimension = order == MPI_ORDER_C ? dimensions - 1 - i : i;
+        int behind = 1;         /* processes of one place in this dimension; row-major */
+        for (int later = dimension + 1; later < dimensions; later++)
+            behind *= processes[later];
+        mpi_errno =
+            part_of_dimension(wholes[dimension], distributions[dimension], arguments[dimension],
+                              processes[dimension], rank / behind % processes[dimension], inner,
+                              made);
+        if (i > 0)
+            MPIR_Type_free_impl(&inner);
+        inner = *made;
+    }
+    return mpi_errno;
 }
 
 #endif

@@ -81,7 +81,7 @@ static void mixed(int blocks, int mode)
 
 /* What a type of ints names, around the middle of some memory: a message and MPI_Pack take these,
  * in their order. */
-enum { SPAN = 64, MIDDLE = SPAN / 2 };
+enum { SPAN = 256, MIDDLE = SPAN / 2 };
 
 static void names(MPI_Datatype type, int count, const int *at, const char *what, int mode)
 {
@@ -124,6 +124,53 @@ static void deceptive(int mode)
     MPI_Type_free(&moved);
 }
 
+/* Distributed arrays: elements whose places all belong to the process. */
+static void distributed(int mode)
+{
+    enum { MOST = 3, ALL = 5 * 5 * 5 };
+    const int kinds[] = { MPI_DISTRIBUTE_NONE, MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC };
+    srand(1);
+    for (int round = 0; round < 200; round++) {
+        int whole[MOST], kind[MOST], argument[MOST], block[MOST], procs[MOST], place[MOST];
+        int dimensions = 1 + rand() % MOST, processes = 1, elements = 1, count = 0, at[ALL];
+        int order = rand() % 2 ? MPI_ORDER_C : MPI_ORDER_FORTRAN;
+        for (int d = 0; d < dimensions; d++) {
+            whole[d] = 1 + rand() % 5;
+            kind[d] = kinds[rand() % 3];
+            procs[d] = kind[d] == MPI_DISTRIBUTE_NONE ? 1 : 1 + rand() % 3;
+            int even = (whole[d] + procs[d] - 1) / procs[d];
+            int cyclic = kind[d] == MPI_DISTRIBUTE_CYCLIC;
+            argument[d] = block[d] = cyclic ? 1 + rand() % 3 : even + rand() % 2;
+            if (kind[d] == MPI_DISTRIBUTE_NONE || rand() % 2) {
+                argument[d] = MPI_DISTRIBUTE_DFLT_DARG;
+                block[d] = cyclic ? 1 : even;
+            }
+            processes *= procs[d];
+            elements *= whole[d];
+        }
+        int process = rand() % processes, before = processes;
+        for (int d = 0, left = process; d < dimensions; d++) {
+            before /= procs[d];
+            place[d] = left / before;
+            left %= before;
+        }
+        for (int i = 0; i < elements; i++) {
+            int mine = 1;
+            for (int k = 0, left = i; k < dimensions; k++) {
+                int d = order == MPI_ORDER_C ? dimensions - 1 - k : k;
+                mine = mine && left % whole[d] / block[d] % procs[d] == place[d];
+                left /= whole[d];
+            }
+            if (mine)
+                at[count++] = i;
+        }
+        MPI_Datatype made;
+        MPI_Type_create_darray(processes, process, dimensions, whole, kind, argument, procs, order,
+                               MPI_INT, &made);
+        names(made, count, at, "a distributed array", mode);
+    }
+}
+
 int main(int argc, char **argv)
 {
     start(&argc, &argv);
@@ -139,6 +186,7 @@ int main(int argc, char **argv)
         /* Nothing at all. */
         exchange(mode, NULL, 0, MPI_INT, NULL, 0, MPI_INT, MPI_STATUS_IGNORE);
         deceptive(mode);
+        distributed(mode);
     }
     return finish();
 }
