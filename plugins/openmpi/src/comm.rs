@@ -7,35 +7,10 @@
 use crate::boot::Name;
 use crate::log::log;
 use crate::state::State;
-use crate::{ffi, params};
+use crate::{ffi, params, senders};
 use rankway::boot::Boot;
 use rankway::netmod::Netmod;
 use rankway::rankmap::{Detector, Model, RankMap};
-use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Those that were added and not deleted yet, by channel.
-static ADDED: Mutex<BTreeMap<u64, Added>> = Mutex::new(BTreeMap::new());
-
-struct Added(*const Comm);
-
-// SAFETY: what it points to is read under the lock alone, and stays until it is taken out.
-unsafe impl Send for Added {}
-
-fn added() -> MutexGuard<'static, BTreeMap<u64, Added>> {
-    ADDED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Calls `see` with each process that sends to this one on a channel; false where there is no
-/// such communicator.
-pub(crate) fn senders(channel: u64, see: &mut dyn FnMut(u32)) -> bool {
-    let added = added();
-    let Some(Added(comm)) = added.get(&channel) else { return false };
-    // SAFETY: in the list until it is released.
-    let comm = unsafe { &**comm };
-    comm.map.iter().for_each(|process| see(process.lpid));
-    true
-}
 
 /// What the MTL keeps of a communicator.
 pub(crate) struct Comm {
@@ -86,6 +61,7 @@ impl Comm {
             Model::Direct | Model::Offset | Model::Stride => map.len(),
             _ => 0,
         };
+        senders::add(u64::from(id), &map);
         Ok(Comm {
             map,
             affine,
@@ -97,26 +73,10 @@ impl Comm {
         })
     }
 
-    /// Where it stays until it is taken back.
-    pub(crate) fn keep(self) -> *mut Comm {
-        let channel = self.channel;
-        let kept = Box::into_raw(Box::new(self));
-        added().insert(channel, Added(kept));
-        kept
-    }
-
     /// It is deleted, and what came for it was received.
-    ///
-    /// # Safety
-    /// `kept` is of [`Comm::keep`], and not used again.
-    pub(crate) unsafe fn release<N: Netmod>(kept: *mut Comm, state: &State<N>) {
-        // SAFETY: the caller's.
-        let comm = unsafe { Box::from_raw(kept) };
-        let mut added = added();
-        if added.get(&comm.channel).is_some_and(|Added(other)| std::ptr::eq(*other, kept)) {
-            added.remove(&comm.channel);
-        }
-        comm.jobs.iter().for_each(|&jobid| state.boot().release(jobid));
+    pub(crate) fn release<N: Netmod>(self, state: &State<N>) {
+        senders::remove(self.channel);
+        self.jobs.iter().for_each(|&jobid| state.boot().release(jobid));
     }
 
     /// What was kept of a communicator.

@@ -13,6 +13,7 @@
 //! datatype a datatype as a layout
 //! buffer   where a message's bytes are
 //! request  a message under way, and how it ends
+//! senders  communicators' rank maps by channel
 //! state    device and context (rankway_plugin), acquired and released
 //! comm     a communicator's group as a rank map
 //! mtl      two-sided: pml/cm's lower half
@@ -47,6 +48,7 @@ mod mtl;
 mod osc;
 mod params;
 mod request;
+mod senders;
 mod state;
 mod version;
 

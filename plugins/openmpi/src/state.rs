@@ -36,7 +36,7 @@ impl Layer for OpenMpi {
     }
 
     fn senders(channel: u64, see: &mut dyn FnMut(u32)) -> bool {
-        crate::comm::senders(channel, see)
+        crate::senders::of(channel, see)
     }
 
     fn fatal(error: &MsgError) -> ! {

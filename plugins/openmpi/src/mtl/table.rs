@@ -67,7 +67,7 @@ unsafe extern "C" fn add_comm<N: Netmod>(
         match made {
             Ok(made) => {
                 // SAFETY: the field is the MTL's.
-                unsafe { (*comm).c_pml_comm = made.keep().cast() };
+                unsafe { (*comm).c_pml_comm = Box::into_raw(Box::new(made)).cast() };
                 ffi::SUCCESS
             }
             Err(why) => {
@@ -87,7 +87,7 @@ unsafe extern "C" fn del_comm<N: Netmod>(
         let kept = unsafe { std::mem::replace(&mut (*comm).c_pml_comm, std::ptr::null_mut()) };
         if !kept.is_null() {
             // SAFETY: made by `add_comm`, taken out once, and Open MPI's module.
-            unsafe { Comm::release(kept.cast(), state::<N>(mtl)) };
+            unsafe { Box::from_raw(kept.cast::<Comm>()).release(state::<N>(mtl)) };
         }
         ffi::SUCCESS
     })
