@@ -25,13 +25,23 @@ fn is_there(pid: u32) -> bool {
     unsafe { libc::kill(pid as i32, 0) == 0 }
 }
 
-/// Kills rank 1 after a while, and makes progress until rank 0 says, at `flag`
+/// What rank 0 says to rank 2 when it begins.
+const BEGUN: u32 = 76;
+
+/// Rank 0 has begun, which rank 2 waits for at `flag` of its memory in [`kill_until_told`].
+fn begin<N: Netmod>(window: &Window<N>, flag: usize) -> Result {
+    window.put(&word(0, 2, BEGUN), 2, flag).and_then(|()| window.flush(2)).map_err(text)
+}
+
+/// Kills rank 1 a while after rank 0 has begun, and makes progress until rank 0 says, at `flag`
 /// of this rank's memory, that it has done all it was to do.
 fn kill_until_told<N: Netmod>(window: &Window<N>, flag: usize, pids: &[u32]) -> Result {
-    let start = Instant::now();
-    let mut killed = false;
-    until_told(window, flag, || {
-        if !killed && start.elapsed() > Duration::from_millis(200) {
+    let (mut begun, mut killed) = (None, false);
+    until_told(window, flag, |told| {
+        if told == word(0, 2, BEGUN) {
+            begun.get_or_insert_with(Instant::now);
+        }
+        if !killed && begun.is_some_and(|begun| begun.elapsed() > Duration::from_millis(200)) {
             signal(pids[1], libc::SIGKILL);
             killed = true;
         }
@@ -40,11 +50,15 @@ fn kill_until_told<N: Netmod>(window: &Window<N>, flag: usize, pids: &[u32]) -> 
 
 /// Makes progress, and calls `each_round` as often, until rank 0 says at `flag` that
 /// it is done.
-fn until_told<N: Netmod>(window: &Window<N>, flag: usize, mut each_round: impl FnMut()) -> Result {
+fn until_told<N: Netmod>(
+    window: &Window<N>,
+    flag: usize,
+    mut each_round: impl FnMut([u8; 8]),
+) -> Result {
     let mut told = [0; 8];
     while told != word(0, 2, 77) {
         window.context().progress().map_err(text)?;
-        each_round();
+        each_round(told);
         window.read_local(flag, &mut told).map_err(text)?;
         std::thread::yield_now();
     }
@@ -78,6 +92,7 @@ pub fn killed_in_puts<const KIND: u8, const LEN: usize, const IDLE: bool, N: Ope
         0 => {
             w.put(&buf, 2, 0).map_err(text)?;
             w.flush(2).map_err(text)?;
+            begin(&w, FLAG)?;
             let mut died = None;
             let error = loop {
                 // SAFETY: `buf` outlives the window's epoch.
@@ -165,6 +180,7 @@ pub fn killed_in_gets<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
                 let got = watched.filling("get", len, call)?;
                 Ok(same("got", &got, &pattern(rank, LEN)[..len]))
             };
+            begin(&w, LEN)?;
             let mut died = None;
             let error = loop {
                 match fetch(1, LEN).and_then(|_| fetch(1, 8)) {
@@ -236,7 +252,7 @@ pub fn shared_marks<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             context.progress().map_err(text)?;
         },
         _ => {
-            until_told(&w, FLAG, || ())?;
+            until_told(&w, FLAG, |_| ())?;
             let want = [1, 2, 3, 3].map(|number| word(0, 2, number)).concat();
             same("what was put", &own(&w)?[..32], &want)?;
             answer_last(&context, &pids)?;
