@@ -128,12 +128,17 @@ impl<N: Netmod> Context<N> {
         self.channels.get().is_some_and(|channels| channels.senders(channel, number, see))
     }
 
+    /// Returns true where a device layer tells who sends: on a channel that it does not know
+    /// anybody may, also one that nobody has met yet.
+    pub(crate) fn layer_knows_senders(&self) -> bool {
+        self.channels.get().is_some_and(|channels| channels.has_layer())
+    }
+
     /// Returns true if a peer of which nothing more comes has not just done its part: it died,
     /// its link broke, or a device layer that knows who sends waits for it.
     pub(crate) fn ended_badly(&self, peer: u32) -> bool {
         let died = || matches!(self.device().fate(peer), Fate::Died(_));
-        let by_layer = self.channels.get().is_some_and(|channels| channels.has_layer());
-        by_layer || self.check_alive(peer).is_ok() || died()
+        self.layer_knows_senders() || self.check_alive(peer).is_ok() || died()
     }
 
     /// Nothing more goes over a link.

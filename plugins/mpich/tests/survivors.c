@@ -119,6 +119,32 @@ static void alone(void)
          MPI_Mprobe(MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE));
 }
 
+/* One that is left alone still meets others: a child, which connects as at any port. */
+static void meet(char *self)
+{
+    MPI_Comm child;
+    long got = 0;
+    well("a spawn", MPI_Comm_spawn(self, (char *[]) { "child", NULL }, 1, MPI_INFO_NULL, 0,
+                                   MPI_COMM_SELF, &child, MPI_ERRCODES_IGNORE));
+    if (faults)
+        return;
+    well("a child's word", MPI_Recv(&got, 1, MPI_LONG, 0, 0, child, MPI_STATUS_IGNORE));
+    well("a child's end", MPI_Comm_disconnect(&child));
+    if (got != 7)
+        fault("a child's word", "another");
+}
+
+static int be_child(void)
+{
+    MPI_Comm parent;
+    long said = 7;
+    MPI_Comm_get_parent(&parent);
+    MPI_Send(&said, 1, MPI_LONG, 0, 0, parent);
+    MPI_Comm_disconnect(&parent);
+    MPI_Finalize();
+    return 0;
+}
+
 static int survived(void)
 {
     MPI_Finalize();
@@ -140,13 +166,17 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (argc > 1)
+        return be_child();
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     if (ranks == 2) {
         if (rank == DEAD) {
             MPI_Recv(&got, 1, MPI_LONG, 0, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             raise(SIGKILL);
         }
         alone();
+        meet(argv[0]);
         return survived();
     }
     MPI_Win_allocate(2 * sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);

@@ -218,7 +218,8 @@ impl TaggedProtocol {
 impl State {
     /// Why a receive from anybody on a channel waits no longer: where no sender is left, and
     /// once for the death of each. Of a channel whose senders nobody knows they are all
-    /// members of the job, and the processes of others that were met.
+    /// members of the job, and the processes of others that were met; under a device layer
+    /// anybody.
     #[cold]
     pub(super) fn refusal<N: Netmod>(
         &mut self,
@@ -247,7 +248,8 @@ impl State {
                 Some(Refusal::Died(peer))
             }
             (true, None) => None,
-            (false, _) if boot.has_met() || gone + 1 < boot.size() => None,
+            (false, _) if context.layer_knows_senders() || boot.has_met() => None,
+            (false, _) if gone + 1 < boot.size() => None,
             (false, _) => Some(Refusal::NobodyLeft(gone)),
         }
     }
