@@ -108,7 +108,7 @@ impl<N: Netmod> Context<N> {
             // Who asks must hear of it when a packet fails; an answer that
             // fails is for a context that was closed.
             let asks = self.index() > 0;
-            let rc = self.send_loose(if asks { peer } else { u32::MAX }, route, *head, body);
+            let rc = self.send_loose((peer, asks), route, *head, body);
             if rc == AGAIN {
                 self.streams.busy.set(true);
                 return;

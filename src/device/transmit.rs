@@ -349,10 +349,16 @@ impl<N: Netmod> Context<N> {
 
     /// Sends a packet that is not numbered, for the link itself, as
     /// [`Netmod::send`] does; one that the provider has no space for must be
-    /// repeated. A failure under way breaks the link to `peer`.
-    pub(super) fn send_loose(&self, peer: u32, route: Route, head: Head, body: &[u8]) -> isize {
+    /// repeated. A failure under way breaks the link to `peer`, if it `matters`.
+    pub(super) fn send_loose(
+        &self,
+        (peer, matters): (u32, bool),
+        route: Route,
+        head: Head,
+        body: &[u8],
+    ) -> isize {
         let head = head.encode(self.links.name_to(peer), 0);
-        let copy = self.links.copy(peer, body);
+        let copy = self.links.copy(if matters { peer } else { u32::MAX }, body);
         // SAFETY: the copy is kept until its token; `route` is this context's.
         let rc = unsafe { self.to_provider(route, self.links.outgoing(&head, copy)) };
         if rc != PENDING {

@@ -37,7 +37,7 @@ impl<N: Netmod> Context<N> {
         for peer in due {
             let head = Head::new(Class::Link, ASK, [u64::from(self.index()), 0, 0]);
             if let Ok(route) = self.first_route(peer) {
-                let _ = self.send_loose(peer, route, head, &business_card.encode());
+                let _ = self.send_loose((peer, true), route, head, &business_card.encode());
             }
         }
     }
@@ -68,7 +68,7 @@ impl<N: Netmod> Context<N> {
         self.device().add_refusal(peer, index);
         let head = Head::new(Class::Link, REFUSED, [u64::from(index), 0, 0]);
         if let Ok(route) = self.first_route(peer) {
-            let _ = self.send_loose(peer, route, head, &business_card.encode());
+            let _ = self.send_loose((peer, true), route, head, &business_card.encode());
         }
     }
 
@@ -110,7 +110,7 @@ impl<N: Netmod> Context<N> {
             }
         };
         let head = Head::new(Class::Link, ANSWER, [u64::from(index), 0, 0]);
-        let _ = self.send_loose(peer, route, head, &mine.encode());
+        let _ = self.send_loose((peer, true), route, head, &mine.encode());
         Ok(())
     }
 

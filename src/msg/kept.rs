@@ -206,6 +206,17 @@ impl<U> Kept<U> {
         self.remove(number)
     }
 
+    /// Takes out all that `is` says they are.
+    #[cold]
+    pub(super) fn take_all(&mut self, marks: u64, is: impl Fn(&U) -> bool) -> Vec<U> {
+        self.file(marks);
+        let numbers = 0..self.messages.places.len() as u32;
+        let found = |&number: &u32| self.messages.get(number).is_some_and(|it| is(&it.what));
+        let numbers: Vec<u32> = numbers.filter(found).collect();
+        numbers.iter().for_each(|&number| self.tables.remove(number));
+        numbers.iter().filter_map(|&number| self.remove(number)).map(|(_, what)| what).collect()
+    }
+
     /// Drops the message of these bits that `is` says it is. Returns false if there is none.
     pub(super) fn discard(
         &mut self,

@@ -218,6 +218,11 @@ impl<U> Engine<U> {
         self.kept.push(channel, bits, self.marks, what);
     }
 
+    /// Takes out all kept messages that `is` says they are.
+    pub(super) fn take_all(&mut self, is: impl Fn(&U) -> bool) -> Vec<U> {
+        self.kept.take_all(self.marks, is)
+    }
+
     /// Drops the kept message of these bits that `is` says it is. Returns false
     /// if there is none.
     pub(super) fn discard(&mut self, channel: u64, bits: u64, is: impl Fn(&U) -> bool) -> bool {

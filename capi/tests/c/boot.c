@@ -22,6 +22,38 @@ static void clean(struct view *view)
     fence(view);
 }
 
+static struct job threaded;
+static atomic_int made;
+
+/* Operations that the target carries out, from a further context; in windows that no first one
+ * has. */
+static void *further(void *unused)
+{
+    rankway_context_t context;
+    rankway_rankmap_t map;
+    rankway_comm_t comm;
+    rankway_win_t win;
+    uint64_t memory[2] = {0, 7}, one = 1, before = 9;
+    int right = (threaded.rank + 1) % RANKS;
+
+    OK(rankway_context_open(threaded.device, 1, &context));
+    OK(rankway_rankmap_affine(0, 0, 1, RANKS, &map));
+    OK(rankway_comm_from_rankmap(context, map, 5, &comm));
+    OK(rankway_win_create(memory, sizeof memory, 8, comm, &win));
+    OK(rankway_win_lock_all(0, win));
+    OK(rankway_accumulate(&one, 1, RANKWAY_UINT64, right, 0, RANKWAY_SUM, win));
+    OK(rankway_fetch_and_op(&one, &before, RANKWAY_UINT64, right, 1, RANKWAY_SUM, win));
+    OK(rankway_win_unlock_all(win));
+    OK(rankway_comm_barrier(comm));
+    ENSURE(before == 7 && memory[0] == 1 && memory[1] == 8);
+    OK(rankway_win_free(win));
+    OK(rankway_comm_free(comm));
+    OK(rankway_rankmap_free(map));
+    OK(rankway_context_close(context));
+    atomic_store(&made, 1);
+    return unused;
+}
+
 static int run(struct store *store, uint32_t rank)
 {
     struct view view = {store, rank, RANKS, 0};
@@ -61,6 +93,17 @@ static int run(struct store *store, uint32_t rank)
     boot.job++;
     join(&job, &options);
     leave(&job);
+    clean(&view);
+    boot.job++;
+    options.provider = "tcp";
+    options.threads = RANKWAY_THREAD_MULTIPLE;
+    join(&threaded, &options);
+    pthread_t thread;
+    ENSURE(pthread_create(&thread, NULL, further, NULL) == 0);
+    while (!atomic_load(&made))
+        OK(rankway_progress(threaded.context));
+    ENSURE(pthread_join(thread, NULL) == 0);
+    leave(&threaded);
     return 0;
 }
 

@@ -226,7 +226,10 @@ static int died(struct state *state, uint64_t cookie, const char *who)
     return ended(state, cookie) == RANKWAY_ERR_PEER_DIED && strstr(rankway_error_message(), who) != NULL;
 }
 
-/* Is killed once the one that stays has its first message. */
+/* What nobody receives of the one that dies: short, long, and long and matched. */
+enum { UNREAD = 7, UNREAD_LONG, UNREAD_MATCHED };
+
+/* Is killed once the one that stays has its first message, and has seen the others. */
 static int dies(struct store *store, struct between *between, uint64_t id)
 {
     static struct state state;
@@ -235,15 +238,18 @@ static int dies(struct store *store, struct between *between, uint64_t id)
     uint32_t peer;
     uint64_t request;
     int value = 5;
+    static unsigned char data[LONG];
 
     begin(&state, &view, &boot);
     tell(&state, between, STAYS);
     while (!atomic_load(&between->told[0]))
         OK(rankway_progress(state.job.context));
     OK(rankway_meet(state.job.context, between->introductions[0], between->bytes[0], &peer));
-    OK(rankway_cq_isend(state.job.context, &value, sizeof value, peer, 1, 1, 1, 100, &request));
-    if (request)
-        ENSURE(ended(&state, 100) == RANKWAY_SUCCESS);
+    for (int bits = UNREAD; bits <= UNREAD_MATCHED; bits++)
+        OK(rankway_cq_isend(state.job.context, data, bits == UNREAD ? 8 : LONG, peer, 1, (uint64_t)bits, 0, 100, &request));
+    OK(rankway_cq_isend(state.job.context, &value, sizeof value, peer, 1, 1, 0, 100, &request));
+    while (!atomic_load(&between->told[1]))
+        OK(rankway_progress(state.job.context));
     return raise(SIGKILL);
 }
 
@@ -253,7 +259,10 @@ static void outlive(struct state *state, struct between *between)
     rankway_context_t context = state->job.context;
     uint32_t peer;
     uint64_t id;
-    int value = 0;
+    int value = 0, flag = 0;
+    rankway_message_t matched;
+    rankway_request_t request;
+    static unsigned char data[LONG];
 
     tell(state, between, 0);
     while (!atomic_load(&between->told[STAYS]))
@@ -262,9 +271,20 @@ static void outlive(struct state *state, struct between *between)
     ENSURE(peer == STAYS);
     OK(rankway_cq_irecv(context, &value, sizeof value, peer, 1, 1, 0, 1, &id));
     ENSURE(ended(state, 1) == RANKWAY_SUCCESS && value == 5);
+    for (uint64_t bits = UNREAD; bits < UNREAD_MATCHED; bits++)
+        for (flag = 0; !flag;)
+            OK(rankway_tagged_iprobe(context, peer, 1, bits, 0, &flag, NULL));
+    for (flag = 0; !flag;)
+        OK(rankway_tagged_improbe(context, peer, 1, UNREAD_MATCHED, 0, &flag, &matched, NULL));
+    atomic_store(&between->told[1], 1);
     OK(rankway_cq_irecv(context, &value, sizeof value, peer, 1, 2, 0, 2, &id));
     ENSURE(died(state, 2, "rank 2 died"));
     forget(state);
+    /* Its number may be another's: nothing of it is that one's. */
+    OK(rankway_tagged_iprobe(context, -1, 1, 0, UINT64_MAX, &flag, NULL));
+    ENSURE(!flag);
+    OK(rankway_imrecv(data, LONG, matched, &request));
+    REFUSED(RANKWAY_ERR_PEER_DIED, "rank 2 died", rankway_wait(&request, NULL));
 }
 
 static int comes(struct store *store, struct between *between, uint32_t rank, uint64_t id)

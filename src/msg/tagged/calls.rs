@@ -342,7 +342,7 @@ impl<N: Netmod> Message<N> {
 
     /// Whose it is, and its length.
     pub fn status(&self) -> Status {
-        let of = |Matched { bits, message }: &Matched| (message.peer, *bits, message.length);
+        let of = |Matched { bits, message, .. }: &Matched| (message.peer, *bits, message.length);
         let (peer, bits, length) = self.matched.as_ref().map_or((0, 0, 0), of);
         Status { peer, bits, length, cancelled: false }
     }
@@ -405,8 +405,8 @@ impl<N: Netmod> Message<N> {
 
 impl<N: Netmod> Drop for Message<N> {
     fn drop(&mut self) {
-        if let Some(Matched { message, .. }) = self.matched.take() {
-            self.tagged.protocol.discard(&self.tagged.context, message);
+        if let Some(matched) = self.matched.take() {
+            self.tagged.protocol.discard(&self.tagged.context, matched);
         }
     }
 }

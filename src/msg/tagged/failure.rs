@@ -6,7 +6,6 @@
 //! towards the living: their receivers are asked whether they have the messages.
 
 use super::eager::one_less;
-use super::flow::PeerFlow;
 use super::packets::{self, QUERY};
 use super::slots::Phase;
 use super::state::{GRACE, Gone, Refusal, State, TaggedProtocol, Unexpected, UnexpectedBody};
@@ -106,7 +105,8 @@ impl TaggedProtocol {
         }
         state.gone.retain(|gone| gone.peer != peer);
         state.told.retain(|(_, told)| *told != peer);
-        self.flows.get(peer).into_iter().for_each(PeerFlow::reset);
+        state.drop_messages(peer);
+        self.flows.forget(peer);
     }
 
     /// Asks the receivers of what went over a shared-memory endpoint that was

@@ -95,7 +95,7 @@ impl PeerFlow {
     }
 
     /// As towards a peer that was never heard of; one that is closed.
-    pub(super) fn reset(&self) {
+    fn reset(&self) {
         self.known.set(false);
         self.gone.set(false);
         self.set_waits(false);
@@ -131,6 +131,12 @@ impl Flows {
     /// Returns true if a peer was lost and what was under way with it has failed.
     pub(super) fn is_gone(&self, peer: u32) -> bool {
         self.peers.get(peer).is_some_and(|flow| flow.gone.get())
+    }
+
+    /// A peer is as one that was never heard of.
+    pub(super) fn forget(&self, peer: u32) {
+        self.wanting.borrow_mut().retain(|&wanting| wanting != peer);
+        self.peers.get(peer).into_iter().for_each(PeerFlow::reset);
     }
 
     /// Bounds what is sent whole to peers nothing was sent to yet.

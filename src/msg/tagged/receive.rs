@@ -149,7 +149,12 @@ impl TaggedProtocol {
         at: u32,
         matched: Matched,
     ) {
-        let Matched { bits, message: Unexpected { peer, length, body } } = matched;
+        if state.is_stale(&matched) {
+            let error = MsgError::died(matched.message.peer);
+            state.drop_message(matched.message);
+            return state.slots.end(at, Some(error));
+        }
+        let Matched { bits, message: Unexpected { peer, length, body }, .. } = matched;
         state.counts.unexpected -= 1;
         match body {
             UnexpectedBody::Eager(body, answer) => {
@@ -234,8 +239,13 @@ impl TaggedProtocol {
     }
 
     /// Throws the message of a matched probe away.
-    pub(super) fn discard<N: Netmod>(&self, context: &Context<N>, message: Unexpected) {
+    pub(super) fn discard<N: Netmod>(&self, context: &Context<N>, matched: Matched) {
         let mut state = self.state.borrow_mut();
+        let stale = state.is_stale(&matched);
+        let message = matched.message;
+        if stale {
+            return state.drop_message(message);
+        }
         state.counts.unexpected -= 1;
         let peer = message.peer;
         match message.body {
@@ -260,7 +270,8 @@ impl TaggedProtocol {
 impl State {
     fn take(&mut self, spec: &MatchSpec) -> Option<Matched> {
         let found = self.engine.take(spec.channel, spec.bits, spec.ignore);
-        found.map(|(bits, message)| Matched { bits, message })
+        let forgets = self.forgets;
+        found.map(|(bits, message)| Matched { bits, message, forgets })
     }
 
     /// A request that receives into a buffer.

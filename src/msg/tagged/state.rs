@@ -12,6 +12,7 @@ use crate::msg::pool::Pool;
 use crate::msg::types::{Completion, Counts, Status};
 use crate::netmod::Netmod;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,10 @@ pub(super) struct State {
     pub(super) gone: Vec<Gone>,
     /// Channels on which who waits for anybody was told of the death of a sender.
     pub(super) told: Vec<(u64, u32)>,
+    /// How often a peer was forgotten whose number others may have, and which was so last, by
+    /// number.
+    pub(super) forgets: u32,
+    pub(super) forgotten: BTreeMap<u32, u32>,
     /// Shared-memory endpoints given up so far, see
     /// [`TaggedProtocol::query_delivery`].
     pub(super) renewals: usize,
@@ -96,6 +101,8 @@ pub(super) enum UnexpectedBody {
 pub(super) struct Matched {
     pub(super) bits: u64,
     pub(super) message: Unexpected,
+    /// How often a peer was forgotten before.
+    pub(super) forgets: u32,
 }
 
 impl TaggedProtocol {
@@ -112,6 +119,8 @@ impl TaggedProtocol {
                 dying: Vec::new(),
                 gone: Vec::new(),
                 told: Vec::new(),
+                forgets: 0,
+                forgotten: BTreeMap::new(),
                 renewals: 0,
             }),
             flows: Flows::new(context)?,
@@ -251,6 +260,31 @@ impl State {
             (false, _) if context.layer_knows_senders() || boot.has_met() => None,
             (false, _) if gone + 1 < boot.size() => None,
             (false, _) => Some(Refusal::NobodyLeft(gone)),
+        }
+    }
+
+    /// Returns true if the sender of a message was forgotten since it was matched: its number is
+    /// another's.
+    pub(super) fn is_stale(&self, matched: &Matched) -> bool {
+        let last = self.forgotten.get(&matched.message.peer);
+        last.is_some_and(|&forgets| forgets > matched.forgets)
+    }
+
+    /// Drops what came of a peer that is forgotten and was not received.
+    pub(super) fn drop_messages(&mut self, peer: u32) {
+        self.forgets += 1;
+        self.forgotten.insert(peer, self.forgets);
+        for message in self.engine.take_all(|message| message.peer == peer) {
+            self.drop_message(message);
+        }
+    }
+
+    /// A message that nobody receives, of a sender that waits for nothing any more.
+    pub(super) fn drop_message(&mut self, message: Unexpected) {
+        self.counts.unexpected -= 1;
+        if let UnexpectedBody::Eager(body, _) = message.body {
+            self.counts.unexpected_bytes -= body.len();
+            self.pool.give(body);
         }
     }
 
