@@ -67,9 +67,9 @@ impl Failures {
         }
     }
 
-    /// The first failure, left in.
-    pub(super) fn first(&self) -> Option<(u32, NetError)> {
-        self.untold.borrow().first().cloned()
+    /// The first failure of operations towards these, left in.
+    pub(super) fn first(&self, among: impl Fn(u32) -> bool) -> Option<(u32, NetError)> {
+        self.untold.borrow().iter().find(|(rank, _)| among(*rank)).cloned()
     }
 
     /// The first failure of an operation towards `peer`; all of them are taken out.
@@ -194,9 +194,9 @@ mod tests {
         assert!(!failures.add_lost(3));
         failures.add(3, NetError::Corrupt);
         failures.add(NOBODY, NetError::Corrupt);
-        assert!(matches!(failures.first(), Some((5, _))));
+        assert!(matches!(failures.first(|_| true), Some((5, _))));
         assert!(failures.take_of(5).is_some());
-        assert!(failures.first().is_none());
+        assert!(failures.first(|_| true).is_none());
         assert!(failures.is_lost(3) && failures.first_lost_below(4) == Some(3));
         assert!(failures.add_watched(3) && !failures.add_watched(3));
         failures.forget(3);

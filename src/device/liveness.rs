@@ -29,19 +29,21 @@ impl<N: Netmod> Context<N> {
         Some(self.attribute_failure(peer, error))
     }
 
-    /// A failure of any operation nobody waited for, taken out. Injected puts
-    /// fail without an address: a death explains them where there is one.
-    pub(crate) fn take_failure(&self) -> Option<DeviceError> {
-        let (rank, error) = self.failures.first()?;
+    /// A failure of any operation towards these peers that nobody waited for, taken out.
+    /// Injected puts fail without an address: a death explains them where there is one, of
+    /// whomever.
+    pub(crate) fn take_failure(&self, among: impl Fn(u32) -> bool) -> Option<DeviceError> {
+        let (rank, error) = self.failures.first(|rank| rank == NOBODY || among(rank))?;
         if rank != NOBODY {
             return self.take_failure_of(rank);
         }
         let dead = self.await_death(|| self.device().dead_peers().first().copied());
-        if let Some(rank) = dead {
-            return Some(DeviceError::PeerDied { rank });
-        }
         self.failures.forget_nobodys();
-        Some(DeviceError::Net(error))
+        match dead {
+            Some(rank) if among(rank) => Some(DeviceError::PeerDied { rank }),
+            Some(_) => self.take_failure(among),
+            None => Some(DeviceError::Net(error)),
+        }
     }
 
     /// The death that `look` finds, asked for as long as one may take to show.

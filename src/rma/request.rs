@@ -187,12 +187,20 @@ impl<N: Netmod> Access<N> {
     /// another member died meanwhile, which is named then.
     #[cold]
     pub(super) fn refused(&self, peer: u32, status: Status) -> Error {
-        let member = |peer| self.map().rank_of(Process { pg: 0, lpid: peer }).is_some();
-        let dead = || self.context().find_dead(member);
+        let dead = || self.context().find_dead(|peer| self.is_member(peer));
         match (status == Status::NoWindow).then(dead).flatten() {
             Some(rank) => DeviceError::PeerDied { rank }.into(),
             None => error_of(peer, status),
         }
+    }
+
+    /// Returns true if a process has a rank here.
+    #[cold]
+    pub(super) fn is_member(&self, peer: u32) -> bool {
+        let device = self.context().device();
+        let is_it = |process| device.world_rank(process).is_ok_and(|number| number == peer);
+        let elsewhere = || peer >= device.boot().size() && self.map().iter().any(is_it);
+        self.map().rank_of(Process { pg: 0, lpid: peer }).is_some() || elsewhere()
     }
 
     fn forget_answer(&self, answer: &Rc<Answer>) {

@@ -183,7 +183,10 @@ fn spy() {
     let open = |path: &std::path::Path, write: bool| {
         std::fs::OpenOptions::new().read(!write).write(write).open(path)
     };
-    let denied = |error: std::io::Error| error.kind() == std::io::ErrorKind::PermissionDenied;
+    // (A /proc mounted with hidepid says that there is no such process.)
+    let denied = |error: std::io::Error| {
+        matches!(error.kind(), std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::NotFound)
+    };
     let mut segments = 0;
     for pid in &pids {
         let process = PathBuf::from(format!("/proc/{pid}"));

@@ -265,7 +265,7 @@ impl<N: Netmod> Access<N> {
             context.progress()?;
         }
         let failure = died.or_else(|| match peers {
-            [] => context.take_failure(),
+            [] => context.take_failure(|peer| self.is_member(peer)),
             peers => peers.iter().find_map(|&w| context.take_failure_of(w)),
         });
         let refused = outstanding.take_refused(peers);
