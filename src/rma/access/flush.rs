@@ -281,7 +281,7 @@ impl<N: Netmod> Access<N> {
         self.context.has_pending(peers) || self.cold.outstanding.has_pending(peers)
     }
 
-    /// Waits for what is under way towards `peers`. Returns the first death among them:
+    /// Waits for what is under way towards `peers`. Returns the first death among the members:
     /// operations towards that one are not waited for any more.
     #[inline(never)]
     fn wait_for(&self, peers: &[u32]) -> Result<Option<DeviceError>, Error> {
@@ -302,7 +302,10 @@ impl<N: Netmod> Access<N> {
             match ended {
                 Ok(()) => {}
                 Err(DeviceError::PeerDied { rank }) if pending.contains(&rank) => {
-                    died.get_or_insert(DeviceError::PeerDied { rank });
+                    // (Of another window's what is under way on the context is waited for, too.)
+                    if self.is_member(rank) {
+                        died.get_or_insert(DeviceError::PeerDied { rank });
+                    }
                 }
                 Err(e) => return Err(e.into()),
             }

@@ -74,6 +74,25 @@ fn answer_last<N: Netmod>(context: &Context<N>, pids: &[u32]) -> Result {
     Ok(())
 }
 
+/// The survivors make windows of their own, which have no dead member: no failure of another
+/// window's is theirs.
+fn go_on<N: Netmod>(pair: Option<Communicator<N>>) -> Result {
+    let pair = pair.ok_or("a survivor is none of the pair")?;
+    let (me, other) = (pair.rank(), 1 - pair.rank());
+    for kind in [make::<CREATED, N>, make::<ALLOCATED, N>] {
+        let mut window = kind(&pair, 16, 1).map_err(text)?;
+        let told = |what: &str, e: Error| format!("{what} of the survivors' window: {e}");
+        window.fence().map_err(|e| told("a fence", e))?;
+        window.put(&word(me, other, 5), other, 8).map_err(|e| told("a put", e))?;
+        window.fence().map_err(|e| told("the fence behind a put", e))?;
+        let mut got = [0; 8];
+        window.read_local(8, &mut got).map_err(text)?;
+        same("the survivors'", &got, &word(other, me, 5))?;
+        window.free().map_err(|e| told("the end", e))?;
+    }
+    Ok(())
+}
+
 /// Rank 0 puts to rank 1, which is killed meanwhile, and goes on with rank 2.
 /// `LEN` bytes a put: short ones are injected, long ones tracked. Rank 1 is
 /// killed while it carries them out, or, if `IDLE`, while they pile up.
@@ -83,6 +102,7 @@ pub fn killed_in_puts<const KIND: u8, const LEN: usize, const IDLE: bool, N: Ope
     const FLAG: usize = 0x8000;
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
+    let pair = world.create([0, 2]).map_err(text)?;
     let w = make::<KIND, N>(&world, 0x1_0000, 1).map_err(text)?;
     let pids = pids(&world)?;
     let buf = pattern(7, LEN);
@@ -137,7 +157,8 @@ pub fn killed_in_puts<const KIND: u8, const LEN: usize, const IDLE: bool, N: Ope
                 about::<()>(Err(e), 1)?;
             }
             w.put(&word(0, 2, 77), 2, FLAG).map_err(text)?;
-            w.flush(2).map_err(text)
+            w.flush(2).map_err(text)?;
+            go_on(pair)
         }
         1 => {
             let start = Instant::now();
@@ -156,6 +177,7 @@ pub fn killed_in_puts<const KIND: u8, const LEN: usize, const IDLE: bool, N: Ope
                 same("after the death", &all[64 + round * 8..][..8], &word(0, 2, round as u32))?;
             }
             same("long, after the death", &all[0x4000..][..9000], &pattern(8, 9000))?;
+            go_on(pair)?;
             answer_last(&context, &pids)
         }
     }
@@ -166,7 +188,7 @@ pub fn killed_in_gets<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     const LEN: usize = 9000;
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
-    let me = world.rank();
+    let (me, pair) = (world.rank(), world.create([0, 2]).map_err(text)?);
     let w = make::<KIND, N>(&world, LEN + 8, 1).map_err(text)?;
     let pids = pids(&world)?;
     w.write_local(0, &pattern(me, LEN)).map_err(text)?;
@@ -200,13 +222,15 @@ pub fn killed_in_gets<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
             let idle = &mut || drop(context.progress());
             watched.unwritten(Duration::from_millis(300), idle)?;
             w.put(&word(0, 2, 77), 2, LEN).map_err(text)?;
-            w.flush(2).map_err(text)
+            w.flush(2).map_err(text)?;
+            go_on(pair)
         }
         1 => loop {
             context.progress().map_err(text)?;
         },
         _ => {
             kill_until_told(&w, LEN, &pids)?;
+            go_on(pair)?;
             answer_last(&context, &pids)
         }
     }
