@@ -862,7 +862,8 @@ int rankway_comm_world(struct rankway_context_t context, struct rankway_comm_t *
  * A communicator of the processes of a map, for device layers that have agreed
  * on it themselves: members that name the same `id` (MPICH's context_id), also
  * those of other jobs, mean the same communicator. This process must be in the
- * map. Sends no message, and is called by the members only.
+ * map. Sends no message, and is called by the members only. One with members of
+ * other jobs is for messages: what all call together, and windows, it refuses.
  */
 int rankway_comm_from_rankmap(struct rankway_context_t context,
                               struct rankway_rankmap_t map,

@@ -402,13 +402,20 @@ fn messages<N: Native>(comm: &Communicator<N>) -> Result<Messenger<'_, N>, Fail>
 }
 
 /// Refuses what all members call together where the communicator is between two groups: its map
-/// is the other one's then, in which this process has no rank.
+/// is the other one's then, in which this process has no rank. And where members are of another
+/// job, which the set-up channel does not reach.
 fn check_one_group<N: Native>(comm: &Communicator<N>, call: &str) -> Result<(), Fail> {
-    let me = comm.device().boot().rank();
-    if comm.world_rank(comm.rank()).is_ok_and(|peer| peer == me) {
-        return Ok(());
-    }
-    let why = format!("{call} is for communicators of one group, and this one is between two");
+    let boot = comm.device().boot();
+    let between = comm.world_rank(comm.rank()).ok() != Some(boot.rank());
+    let elsewhere = |process: Process| process.pg != 0 || process.lpid >= boot.size();
+    let only = match between {
+        true => "of one group, and this one is between two",
+        false if boot.has_met() && comm.map().iter().any(elsewhere) => {
+            "of one job's processes, and this one has some of another job"
+        }
+        false => return Ok(()),
+    };
+    let why = format!("{call} is for communicators {only}");
     Err(Fail::new(rankway_code::RANKWAY_ERR_ARG, why))
 }
 

@@ -26,7 +26,8 @@ pub unsafe extern "C" fn rankway_comm_world(
 /// A communicator of the processes of a map, for device layers that have agreed
 /// on it themselves: members that name the same `id` (MPICH's context_id), also
 /// those of other jobs, mean the same communicator. This process must be in the
-/// map. Sends no message, and is called by the members only.
+/// map. Sends no message, and is called by the members only. One with members of
+/// other jobs is for messages: what all call together, and windows, it refuses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_comm_from_rankmap(
     context: rankway_context_t,

@@ -103,6 +103,10 @@ static void name_alike(struct state *state, const uint32_t *peers, int count)
     exchange(comm);
     OK(rankway_comm_dup(comm, &second));
     exchange(second);
+    /* The set-up channel is of one job. */
+    rankway_win_t win;
+    REFUSED(RANKWAY_ERR_ARG, "another job", rankway_comm_barrier(comm));
+    REFUSED(RANKWAY_ERR_ARG, "another job", rankway_win_create(&channel, sizeof channel, 1, comm, &win));
     OK(rankway_comm_free(second));
     OK(rankway_comm_free(comm));
     OK(rankway_rankmap_free(map));
