@@ -17,15 +17,31 @@ pub(crate) fn explained(text: String) -> String {
     /// Libraries ask for their queues and pools at once.
     const LITTLE: u64 = 128 << 20;
     const FEW: usize = 4;
+    /// A process's part of the node's shared memory is some of these.
+    const SCANTY: u64 = 4 << 20;
     if lacks_descriptors::<FEW>() {
         return format!("{text}; this process may open no more descriptors; raise `ulimit -n`");
     }
-    match address_space() {
-        Some(left) if left < LITTLE => {
+    match (address_space(), shared_memory()) {
+        (Some(left), _) if left < LITTLE => {
             format!("{text}; this process may map {left} bytes more; raise `ulimit -v`")
+        }
+        (_, Some(left)) if left < SCANTY => {
+            format!("{text}; /dev/shm has space for {left} bytes more; make it larger, or empty")
         }
         _ => text,
     }
+}
+
+/// Bytes that there is space for in the node's shared memory, none without a name to give;
+/// `None` where that cannot be asked for.
+pub(crate) fn shared_memory() -> Option<u64> {
+    // SAFETY: all-zero is a valid statvfs, which the call fills.
+    let mut fs: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a C string and a structure of ours.
+    let known = unsafe { libc::statvfs(c"/dev/shm".as_ptr(), &mut fs) } == 0;
+    let named = fs.f_files == 0 || fs.f_favail > 0;
+    known.then(|| if named { fs.f_bavail as u64 * fs.f_frsize as u64 } else { 0 })
 }
 
 /// Returns true if connections are held up for want of descriptors: there is none

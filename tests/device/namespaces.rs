@@ -49,6 +49,18 @@ fn main() -> ExitCode {
             Err(why) => skipped.push(("another namespace's proc", why)),
         }
     }
+    #[cfg(feature = "ucx")]
+    {
+        let full = "mount -t tmpfs -o size=64k tmpfs /dev/shm && exec \"$@\"";
+        let full = ["unshare", "--mount", "sh", "-c", full, "sh"];
+        match permitted(&full) {
+            Ok(()) => {
+                let little = Scenario::new("little shared memory/ucx", 2, little_shared_memory);
+                all.push(little.under(&full));
+            }
+            Err(why) => skipped.push(("little shared memory", why)),
+        }
+    }
     // A process may attach to one in a namespace that it made, and that one not back.
     let one_below = "[ $OMPI_COMM_WORLD_RANK = 0 ] || set -- unshare -Ur \"$@\"; exec \"$@\"";
     match mpirun().and_then(|words| permitted(&["unshare", "-Ur"]).map(|()| words)) {
@@ -74,6 +86,16 @@ fn main() -> ExitCode {
         eprintln!("{what}: skipped: {why}");
     }
     harness::main_with(all, Vec::<Trial>::new())
+}
+
+/// What a library does not find space for is told by where it is.
+#[cfg(feature = "ucx")]
+fn little_shared_memory(boot: Arc<dyn Boot>) -> Result {
+    match <rankway::netmod::ucx::Ucx as Opens>::open(boot) {
+        Ok(_) => Err("it opened".into()),
+        Err(why) if why.contains("/dev/shm has space for") => Ok(()),
+        Err(why) => Err(format!("not by where: {why}")),
+    }
 }
 
 /// Whether a program may be started by these words, or why not.

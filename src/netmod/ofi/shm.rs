@@ -35,13 +35,8 @@ pub(super) fn segment(address: &[u8]) -> Option<&str> {
 
 /// Refuses where so many shm endpoints do not fit into the node's shared memory.
 pub(super) fn check_space(endpoints: u64) -> Result<(), NetError> {
-    // SAFETY: all-zero is a valid statvfs, which the call fills.
-    let mut fs: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: a C string and a structure of ours.
-    let known = unsafe { libc::statvfs(c"/dev/shm".as_ptr(), &mut fs) } == 0;
-    let free = fs.f_bavail as u64 * fs.f_frsize as u64;
     let needed = endpoints * SHM_SEGMENT;
-    if known && free < needed {
+    if let Some(free) = crate::ulimit::shared_memory().filter(|&free| free < needed) {
         let place = "/dev/shm";
         let why = "an endpoint takes up to 16 MiB, and libfabric wants space for one a processor";
         return Err(NetError::NoSpace { provider: "shm".into(), place, free, needed, why });
