@@ -61,6 +61,12 @@ fn main() -> ExitCode {
             Err(why) => skipped.push(("little shared memory", why)),
         }
     }
+    let no_proc = "mount -t tmpfs tmpfs /proc && exec \"$@\"";
+    let no_proc = ["unshare", "--mount", "sh", "-c", no_proc, "sh"];
+    match permitted(&no_proc) {
+        Ok(()) => all.push(Scenario::new("no proc/auto", 2, without_proc).under(&no_proc)),
+        Err(why) => skipped.push(("no proc", why)),
+    }
     // A process may attach to one in a namespace that it made, and that one not back.
     let one_below = "[ $OMPI_COMM_WORLD_RANK = 0 ] || set -- unshare -Ur \"$@\"; exec \"$@\"";
     match mpirun().and_then(|words| permitted(&["unshare", "-Ur"]).map(|()| words)) {
@@ -95,6 +101,16 @@ fn little_shared_memory(boot: Arc<dyn Boot>) -> Result {
         Ok(_) => Err("it opened".into()),
         Err(why) if why.contains("/dev/shm has space for") => Ok(()),
         Err(why) => Err(format!("not by where: {why}")),
+    }
+}
+
+/// Without /proc processes meet by addresses of the network, or say what they miss.
+fn without_proc(boot: Arc<dyn Boot>) -> Result {
+    let met = <Ofi as Opens>::open(boot)
+        .and_then(|context| Communicator::world(&context).barrier().map_err(text));
+    match met {
+        Err(why) if !why.contains("/proc") => Err(format!("not what is missing: {why}")),
+        _ => Ok(()),
     }
 }
 

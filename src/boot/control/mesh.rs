@@ -268,6 +268,7 @@ impl Mesh {
     fn dial_next_address(&mut self, rank: u32) -> Result<(), BootError> {
         let my_rank = self.boot.rank();
         let job = self.boot.job();
+        let own_namespace = self.me.network_namespace;
         loop {
             let id = self.next_connection;
             let peer = self.peer(rank)?;
@@ -277,7 +278,11 @@ impl Mesh {
                     peer.silent = false;
                     peer.refusals.clear();
                 } else {
+                    let blind = own_namespace == 0 || peer.contact_info.network_namespace == 0;
                     let how = match peer.refusals.is_empty() {
+                        true if blind => "no address of it, and no /proc, by which processes of a \
+                                          machine find each other: mount it in all of them"
+                            .into(),
                         true => "it published no address to reach it at".into(),
                         false => format!("cannot be reached: {}", peer.refusals.join("; ")),
                     };
