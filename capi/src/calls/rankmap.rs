@@ -9,7 +9,7 @@ use crate::objects::Context;
 use crate::table::{self, find};
 use std::ffi::{c_char, c_int};
 use std::rc::Rc;
-use transport::rankmap::{Detector, Model, Process, RankMap};
+use transport::rankmap::{Detector, LPID_MAX, MapError, Model, Process, RankMap, SIZE_MAX};
 
 /// The smallest map of an indirect mapping array: `lpids[rank]` of process
 /// group `pgid`, as CH4 4.x has it. The array is read once and not kept.
@@ -70,6 +70,17 @@ pub unsafe extern "C" fn rankway_rankmap_affine(
     })
 }
 
+/// The first of so many steps, 0 before any, that leads out of all lpids.
+fn first_beyond(base: u32, step: i32, count: u32) -> Option<u32> {
+    let (space, stride) = match step {
+        0 => return (base > LPID_MAX && count > 0).then_some(0),
+        ..0 => (base, step.unsigned_abs()),
+        _ => (LPID_MAX.saturating_sub(base), step.unsigned_abs()),
+    };
+    let within = if base > LPID_MAX { 0 } else { space / stride + 1 };
+    (within < count).then_some(within)
+}
+
 /// lpid = `base` + `step` * (rank modulo `block`) + `pitch` * (rank divided by `block`): ranks in
 /// blocks, as CH4's MPIDI_RANK_MAP_STRIDE_BLOCK has them.
 #[unsafe(no_mangle)]
@@ -87,6 +98,17 @@ pub unsafe extern "C" fn rankway_rankmap_blockstride(
     answer("rankway_rankmap_blockstride", to, || {
         if block == 0 {
             return Err(Fail::new(rankway_code::RANKWAY_ERR_ARG, "blocks of 0 ranks"));
+        }
+        if size > SIZE_MAX {
+            return Err(MapError::TooManyRanks { limit: SIZE_MAX }.into());
+        }
+        // (What is out of range is not gone through rank by rank until then.)
+        let in_block = first_beyond(base, step, block.min(size)).map(|rank| (rank, step, rank));
+        let of_blocks = first_beyond(base, pitch, size.div_ceil(block));
+        let of_blocks = of_blocks.map(|turn| (turn * block, pitch, turn));
+        if let Some((index, step, times)) = in_block.into_iter().chain(of_blocks).min() {
+            let lpid = base.wrapping_add((step as u32).wrapping_mul(times));
+            return Err(MapError::LpidTooLarge { index, lpid, limit: LPID_MAX }.into());
         }
         let mut detector = Detector::with_pg(pgid);
         detector.push_blockstride(base, step, block, pitch, size);

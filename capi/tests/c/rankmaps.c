@@ -138,6 +138,9 @@ static void blocks(void)
     REFUSED(RANKWAY_ERR_ARG, "rank 8 ", rankway_rankmap_blockstride(0, 30, 1, 4, -20, 9, &map));
     REFUSED(RANKWAY_ERR_ARG, "lpid", rankway_rankmap_blockstride(0, 0, 1, 4, 2000000000, 9, &map));
     REFUSED(RANKWAY_ERR_ARG, "lpid", rankway_rankmap_blockstride(0, 0, 2000000000, 4, 1, 9, &map));
+    REFUSED(RANKWAY_ERR_ARG, "rank 1 ", rankway_rankmap_blockstride(0, 0, -32766, 2, 0, INT32_MAX, &map));
+    REFUSED(RANKWAY_ERR_ARG, "rank 12 ", rankway_rankmap_blockstride(0, 30, 1, 4, -14, INT32_MAX, &map));
+    REFUSED(RANKWAY_ERR_ARG, "2147483647 ranks", rankway_rankmap_blockstride(0, 0, 0, 100, 1, UINT32_MAX, &map));
     REFUSED(RANKWAY_ERR_NULL, "map", rankway_rankmap_blockstride(0, 0, 1, 4, 4, 9, NULL));
 }
 
