@@ -13,16 +13,19 @@ pub(super) struct BusinessCard {
     pub(super) network: Vec<u8>,
     /// For processes of this machine.
     pub(super) inbox: Option<Place>,
+    /// Tells a context from those that had its index before, and maybe its addresses; 0 of a
+    /// first one.
+    pub(super) incarnation: u32,
 }
 
 impl BusinessCard {
     /// For processes of other jobs, which the node's provider does not reach.
     pub(super) fn of_network(network: Vec<u8>, inbox: Option<Place>) -> BusinessCard {
-        BusinessCard { local: Vec::new(), network, inbox }
+        BusinessCard { local: Vec::new(), network, inbox, incarnation: 0 }
     }
 
     /// Magic, the inbox behind the length of its place (0 for none), then each
-    /// address behind its length in two bytes.
+    /// address behind its length in two bytes, and the incarnation where there is one.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         match &self.inbox {
@@ -35,6 +38,9 @@ impl BusinessCard {
         for address in [&self.local, &self.network] {
             out.extend_from_slice(&(address.len() as u16).to_le_bytes());
             out.extend_from_slice(address);
+        }
+        if self.incarnation != 0 {
+            out.extend_from_slice(&self.incarnation.to_le_bytes());
         }
         out
     }
@@ -58,8 +64,12 @@ impl BusinessCard {
             rest = behind;
             Some(address.to_vec())
         };
-        let business_card = BusinessCard { local: take()?, network: take()?, inbox };
-        rest.is_empty().then_some(business_card)
+        let (local, network) = (take()?, take()?);
+        let incarnation = match rest {
+            [] => 0,
+            _ => u32::from_le_bytes(rest.try_into().ok()?),
+        };
+        Some(BusinessCard { local, network, inbox, incarnation })
     }
 }
 
@@ -70,9 +80,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn comes_back_whole(local: Vec<u8>, network: Vec<u8>, inbox: Option<[u8; Place::LEN]>) {
+        fn comes_back_whole(
+            local: Vec<u8>,
+            network: Vec<u8>,
+            inbox: Option<[u8; Place::LEN]>,
+            further: bool,
+        ) {
             let inbox = inbox.as_ref().map(Place::decode);
-            let business_card = BusinessCard { local, network, inbox };
+            let business_card = BusinessCard { local, network, inbox, incarnation: further.into() };
             let bytes = business_card.encode();
             prop_assert_eq!(BusinessCard::decode(&bytes), Some(business_card));
             prop_assert_eq!(BusinessCard::decode(&bytes[..bytes.len() - 1]), None);

@@ -21,6 +21,7 @@ impl<N: Netmod> Context<N> {
             local,
             network: self.address_of(Transport::Network)?,
             inbox: self.inbox_place(),
+            incarnation: if self.index() > 0 { self.streams.incarnation } else { 0 },
         })
     }
 

@@ -168,8 +168,7 @@ impl<N: Netmod> Device<N> {
         if business_cards.len() <= at as usize {
             business_cards.resize(at as usize + 1, None);
         }
-        business_cards[at as usize] =
-            Some(BusinessCard { local: Vec::new(), network: Vec::new(), inbox: None });
+        business_cards[at as usize] = Some(BusinessCard::of_network(Vec::new(), None));
         Ok(at)
     }
 

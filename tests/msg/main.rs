@@ -116,6 +116,8 @@ fn main() -> ExitCode {
     }
     let tcp = Scenario::new("corrupt queue/tcp", 3, corrupt::queue::<Ofi>);
     all.push(tcp.env("RANKWAY_PROVIDER", "tcp"));
+    let again = Scenario::new("contexts at addresses had before/tcp", 2, sleeps::readdressed);
+    all.push(again.env("RANKWAY_PROVIDER", "tcp").env("RANKWAY_NODE_QUEUES", "0"));
     let provider = ("RANKWAY_NODE_QUEUES", "0");
     for (name, providers) in
         [("shm", "shm"), ("tcp", "tcp"), ("both", "shm,tcp"), ("node beside", "node,tcp")]
