@@ -104,18 +104,20 @@ fn mix(words: &[u64]) -> u64 {
 
 impl<N: Netmod> Communicator<N> {
     /// All processes of the job, in world order. Its children's maps are held
-    /// as [`Device::map_strategy`] says until another is given.
+    /// as [`Device::map_strategy`] says until another is given. The worlds of contexts of
+    /// different indices are different communicators.
     pub fn world(context: &Rc<Context<N>>) -> Communicator<N> {
         if context.index() == 0 && context.device().has_threads() {
             // Peers' further contexts ask it about windows of this process's further ones.
             RmaHandler::of(context);
         }
         let boot = context.device().boot();
+        let id = mix(&[boot.job()]);
         let world = Communicator {
             map: RankMap::direct(boot.size()),
             rank: boot.rank(),
             cold: ColdState::new(context.device().map_strategy(), None),
-            id: mix(&[boot.job()]),
+            id: if context.index() == 0 { id } else { mix(&[id, u64::from(context.index())]) },
             calls: Cell::new(0),
             enrolled: OnceCell::new(),
             context: Rc::clone(context),

@@ -89,6 +89,36 @@ pub fn threads<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     w.free().map_err(text)
 }
 
+/// The worlds of contexts are communicators of their own: threads make windows on them and
+/// put, on some ranks one first and on others the other.
+pub fn worlds<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open_with(boot, &Options::default().threads(true))?;
+    let world = Communicator::world(&context);
+    let (device, first) = (context.device(), world.id());
+    in_threads(&context, 1..3, |index| {
+        let context = device.context_at(index).map_err(text)?;
+        let own = Communicator::world(&context);
+        let (me, n) = (own.rank(), own.size());
+        ensure!(own.id() != first, "one id");
+        if (me + index).is_multiple_of(2) {
+            std::thread::sleep(std::time::Duration::from_millis(30));
+        }
+        for round in 0..5 {
+            let mut w = make::<ALLOCATED, _>(&own, n as usize * 8, 8).map_err(text)?;
+            w.fence().map_err(text)?;
+            for to in 0..n {
+                w.put(&word(me, index, round), to, me as usize).map_err(text)?;
+            }
+            w.fence().map_err(text)?;
+            let want: Vec<u8> = (0..n).flat_map(|from| word(from, index, round)).collect();
+            same("of a world's window", &super::own(&w)?, &want)?;
+            w.free().map_err(text)?;
+        }
+        Ok(())
+    })?;
+    world.barrier().map_err(text)
+}
+
 /// A second context needs the option.
 pub fn one_thread<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let context = <N as Opens>::open(boot)?;
