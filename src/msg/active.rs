@@ -197,6 +197,8 @@ struct PeerFlow {
     /// Longest payload; 0 before the first.
     longest: Cell<usize>,
     gone: Cell<bool>,
+    /// It died and owed replies, of which no wait has told yet.
+    unanswered: Cell<bool>,
     /// A posted message of which pieces come.
     arriving: RefCell<Option<Arriving>>,
 }
@@ -426,7 +428,7 @@ impl<N: Netmod> Active<N> {
         self.protocol.posts.has_ended()
     }
 
-    /// Requests to a world rank whose reply has not come.
+    /// Requests to a world rank whose reply has not come; none of one that died.
     pub fn owed(&self, peer: u32) -> u32 {
         self.protocol.flows.get(peer).map_or(0, |flow| flow.owed.get())
     }
@@ -439,11 +441,11 @@ impl<N: Netmod> Active<N> {
     /// Makes progress until `ready` says so.
     ///
     /// # Errors
-    /// [`DeviceError::PeerDied`] for `peer`, [`DeviceError::Nested`] within a
-    /// handler.
+    /// [`DeviceError::PeerDied`] for `peer`, once also where it owed replies that `ready` no
+    /// longer waits for; [`DeviceError::Nested`] within a handler.
     pub fn wait_until(&self, peer: u32, mut ready: impl FnMut() -> bool) -> Result<(), MsgError> {
         let waited = self.context.wait_packets(Some(peer), || {
-            if ready() {
+            if ready() && !self.protocol.flows.get(peer).is_some_and(|f| f.unanswered.take()) {
                 return Ok(Progress::Done);
             }
             self.check(peer)?;
@@ -657,7 +659,7 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
     fn lost(&self, _: &Context<N>, peer: u32) {
         if let Some(flow) = self.flows.get_or_new(peer) {
             flow.gone.set(true);
-            flow.owed.set(0);
+            flow.unanswered.set(flow.unanswered.get() || flow.owed.replace(0) > 0);
             self.posts.lost(peer);
         }
     }
@@ -668,6 +670,7 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
             flow.credit.reset();
             flow.longest.set(0);
             flow.gone.set(false);
+            flow.unanswered.set(false);
             *flow.arriving.borrow_mut() = None;
         }
     }

@@ -171,7 +171,10 @@ pub fn active<N: Opens>(run: &Run<'_, N>) -> Result {
             let payload = pattern(seed, seed as usize % 3000);
             let sent = active.request(to, 1, &seed.to_le_bytes(), &payload);
             if t.hear("request", sent)?.is_some() {
-                t.hear("wait_until", active.wait_until(to, || active.owed(to) == 0))?;
+                let before = answered.get();
+                let waited = active.wait_until(to, || active.owed(to) == 0);
+                let answer = t.hear("wait_until", waited)?.is_none() || answered.get() > before;
+                ensure!(answer, "data: no answer of {to}, and no error");
             }
         }
     }
