@@ -101,8 +101,9 @@ impl<N: Netmod> Device<N> {
     /// Opens the context with an index from 1, for the calling thread: what it
     /// sends arrives on the peers' contexts of the same index. Its messages go on, in and
     /// out, in calls on it alone: what is complete for its sender may lie here until then.
-    /// Dropping it sends them. (Over the node's own module some 16 contexts of each process
-    /// at a time reach a peer.)
+    /// Dropping it sends them, for which it waits until those peers have opened theirs, as long
+    /// as they live and `RANKWAY_TIMEOUT` allows. (Over the node's own module some 16 contexts
+    /// of each process at a time reach a peer.)
     ///
     /// # Errors
     /// [`DeviceError::ContextTaken`] for one that is open; as

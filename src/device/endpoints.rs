@@ -126,6 +126,13 @@ impl<N: Netmod> Endpoints<N> {
         Some(&local.netmod)
     }
 
+    /// Leaves endpoints of libfabric's shm open until the process ends: one that lives may be
+    /// about to take an operation that was given up here, and 1.17's progress ended a process
+    /// by a signal where the segment had gone meanwhile.
+    pub(super) fn leave_segments(&mut self) {
+        std::mem::forget(self.local.take_if(|local| local.netmod.caps().provider == "shm"));
+    }
+
     /// How often another shared-memory endpoint was taken.
     pub(super) fn renewals(&self) -> usize {
         self.local.as_ref().map_or(0, |local| local.renewals.get())

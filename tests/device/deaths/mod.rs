@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use trial::{Run, Trial};
 
 /// The operations amidst which a rank dies.
-pub const ROWS: [&str; 44] = [
+pub const ROWS: [&str; 45] = [
     "put",
     "long put",
     "stream",
@@ -51,6 +51,7 @@ pub const ROWS: [&str; 44] = [
     "dynamic",
     "pairs",
     "threads",
+    "leavers",
     "split",
     "dup",
     "create_group",
@@ -79,7 +80,7 @@ pub fn play<N: Opens>(row: &str, seed: u64, boot: Arc<dyn Boot>) -> Result {
         "finalize" => return meetings::finalize::<N>(t, boot),
         _ => {}
     }
-    let options = Options::default().threads(row == "threads");
+    let options = Options::default().threads(["threads", "leavers"].contains(&row));
     let context = N::open_with(boot, &options).map_err(|e| format!("name: before: {e}"))?;
     elements::register(&context);
     let world = Communicator::world(&context);
@@ -110,7 +111,8 @@ pub fn play<N: Opens>(row: &str, seed: u64, boot: Arc<dyn Boot>) -> Result {
         "shared" => o::made::<N, { o::SHARED }>(run),
         "dynamic" => o::made::<N, { o::DYNAMIC }>(run),
         "pairs" => o::pairs(run),
-        "threads" => threads::contexts(run),
+        "threads" => threads::contexts::<N, false>(run),
+        "leavers" => threads::contexts::<N, true>(run),
         "split" => meetings::collective(run, meetings::split::<N>),
         "dup" => meetings::collective(run, meetings::dup::<N>),
         "create_group" => meetings::collective(run, meetings::create_group::<N>),

@@ -1,6 +1,6 @@
 //! Contexts of threads at work when a rank dies.
 
-use super::onesided::{self, base};
+use super::onesided::{self, base, base_of};
 use super::pair;
 use super::trial::*;
 use crate::ensure;
@@ -12,14 +12,15 @@ const THREADS: u32 = 2;
 const PART: usize = LONG_LEN / THREADS as usize;
 
 /// Puts, gets and sums of two threads, each by a context of its own, while the first
-/// context makes progress.
-pub fn contexts<N: Opens>(run: &Run<'_, N>) -> Result {
-    let w = base(run)?;
+/// context makes progress. Those who leave end at the death, with something under way
+/// towards the living, and take their contexts with them.
+pub fn contexts<N: Opens, const LEAVE: bool>(run: &Run<'_, N>) -> Result {
+    let w = if LEAVE { base_of(run, onesided::CREATED.into())? } else { base(run)? };
     let state = w.state().map_err(text)?;
     let (device, map) = (run.context.device(), run.world.map());
     let trials: Vec<Trial> = (0..THREADS).map(|thread| run.t.of_thread(thread)).collect();
     run.world.barrier().map_err(|e| format!("name: before: {e}"))?;
-    run.go(40)?;
+    run.go(if LEAVE { 300 } else { 40 })?;
     let work = |t: &Trial, thread: u32| -> Result {
         let context = device.context().map_err(|e| format!("name: a context: {e}"))?;
         let access = Access::open(&state, &context, map);
@@ -30,8 +31,15 @@ pub fn contexts<N: Opens>(run: &Run<'_, N>) -> Result {
         let mut sums = [(0, 0); RANKS];
         while t.going()? {
             for to in t.others() {
-                lap(t, &access, to, thread, &mut sums[to as usize])?;
+                if LEAVE {
+                    loose_lap(t, &access, to, thread)?;
+                } else {
+                    lap(t, &access, to, thread, &mut sums[to as usize])?;
+                }
             }
+        }
+        if LEAVE {
+            return Ok(());
         }
         // The living still answers, sooner or later.
         let mut got = vec![0; LONG_LEN];
@@ -57,7 +65,7 @@ pub fn contexts<N: Opens>(run: &Run<'_, N>) -> Result {
             run.t.hear("unlock_all", w.unlock_all())?;
         }
     }
-    pair::with_locks(run, &w)
+    if LEAVE { pair::anew(run) } else { pair::with_locks(run, &w) }
 }
 
 /// What one thread does towards one rank; `sum`: what its number there is, at least
@@ -81,4 +89,22 @@ fn lap<N: Opens>(t: &Trial, w: &Access<N>, to: u32, thread: u32, sum: &mut (u64,
         *sum = (old + 1, old + 1);
     }
     Ok(())
+}
+
+/// The same of one that waits for little.
+fn loose_lap<N: Opens>(t: &Trial, w: &Access<N>, to: u32, thread: u32) -> Result {
+    let at = share(t.me) + LONG + thread as usize * PART;
+    t.reading("put", vec![3; 1000], |b| w.put(b, to, at))?;
+    let number = share(t.me) + NUMBERS + 8 * thread as usize;
+    t.hear("accumulate", w.accumulate(&[1_u64], Op::Sum, to, number))?;
+    t.hear("flush", w.flush(to))?;
+    let bytes: &'static mut [u8; 1000] = Box::leak(Box::new([3; 1000]));
+    // SAFETY: the bytes stay.
+    let got = unsafe { w.rget(bytes.as_mut_ptr(), 1000, to, READ) };
+    t.hear("rget", got)?;
+    t.hear("flush_local", w.flush_local(to))?;
+    // SAFETY: as above.
+    let put = unsafe { w.rput(bytes.as_ptr(), 8, to, at + 1000) };
+    t.hear("rput", put)?;
+    t.hear("fetch_and_op", w.fetch_and_op(0_u64, Op::NoOp, to, number)).map(drop)
 }
