@@ -18,6 +18,12 @@ pub(crate) fn number(text: &str) -> Result<u32, String> {
     value.filter(|&v| v <= SIZE_MAX).ok_or_else(|| format!("at most {SIZE_MAX}, an int in MPI"))
 }
 
+/// Seconds from 0.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
+    let value = text.parse().ok().filter(|seconds: &f64| *seconds >= 0.0 && seconds.is_finite());
+    value.ok_or_else(|| "no seconds; write 0, 1.5 or 2e-3".into())
+}
+
 /// The most bytes of a put that is measured.
 const PUT_MAX: u64 = 1 << 22;
 /// The most bytes that are packed at once.

@@ -74,7 +74,13 @@ pub(crate) struct Args {
     radices: Option<Radices>,
 
     /// Strategies that pick, with commas: time, space, hybrid, hybrid:ALPHA
-    #[arg(short, long, value_delimiter = ',', default_value = "space,hybrid,time")]
+    #[arg(
+        short,
+        long,
+        value_delimiter = ',',
+        default_value = "space,hybrid,time",
+        value_parser = strategy
+    )]
     strategy: Vec<Strategy>,
 
     /// Another draw of what is random: 0 has the sizes of the known figures, others draw sizes too
@@ -107,6 +113,10 @@ pub(crate) struct Args {
 }
 
 type Radices = Vec<u32>;
+
+fn strategy(text: &str) -> Result<Strategy, String> {
+    text.parse().map_err(|_| "time, space, hybrid or hybrid:ALPHA, ALPHA from 0 to 1".into())
+}
 
 fn universe(text: &str) -> Result<u32, String> {
     let value = number(text)?;

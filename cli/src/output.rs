@@ -173,11 +173,15 @@ pub(crate) fn sentence<S: AsRef<str>>(head: &[S], cells: &[String]) -> String {
 /// Columns of the terminal that stdout is, or that `COLUMNS` says; no limit
 /// where it is none.
 pub(crate) fn columns() -> usize {
+    columns_of(libc::STDOUT_FILENO)
+}
+
+fn columns_of(stream: libc::c_int) -> usize {
     let named = std::env::var("COLUMNS").ok().and_then(|text| text.trim().parse().ok());
     // SAFETY: all-zero is a valid winsize, which the call fills.
     let mut size: libc::winsize = unsafe { std::mem::zeroed() };
     // SAFETY: a structure of ours.
-    let known = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) } == 0;
+    let known = unsafe { libc::ioctl(stream, libc::TIOCGWINSZ, &mut size) } == 0;
     let terminal = (known && size.ws_col > 0).then_some(usize::from(size.ws_col));
     named.filter(|&columns| columns > 0).or(terminal).map_or(usize::MAX, |columns| columns.max(20))
 }
@@ -290,10 +294,14 @@ pub(crate) fn value(report: &impl serde::Serialize) -> Result<serde_json::Value,
 /// A bar on stderr, shown on terminals only.
 pub(crate) fn progress(len: impl Into<u64>, what: String) -> ProgressBar {
     let bar = ProgressBar::new(len.into()).with_message(what);
-    if let Ok(style) = ProgressStyle::with_template("{msg:44} {bar:30} {percent:>3}%") {
-        bar.set_style(style);
-    }
+    bar.set_style(bar_style("{msg:44} {bar:30} {percent:>3}%", "{percent:>3}% {wide_msg}"));
     bar
+}
+
+/// How a bar looks, and where the terminal has less than 80 columns.
+pub(crate) fn bar_style(wide: &str, narrow: &str) -> ProgressStyle {
+    let template = if columns_of(libc::STDERR_FILENO) < 80 { narrow } else { wide };
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 /// Operations per second as millions with two decimals: `98.89`.

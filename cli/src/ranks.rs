@@ -51,9 +51,13 @@ pub(crate) fn run(
     std::thread::scope(|scope| {
         let start = |at| {
             let (ranks, life) = (share(at)..share(at + 1), life.clone());
-            scope.spawn(move || coroutines::run(ranks, life))
+            let thread = std::thread::Builder::new();
+            let started = thread.spawn_scoped(scope, move || coroutines::run(ranks, life));
+            started.map_err(|e| {
+                format!("cannot start a thread: {e}; ask for fewer --threads, or raise `ulimit -u`")
+            })
         };
-        let all: Vec<_> = (0..threads).map(start).collect();
+        let all = (0..threads).map(start).collect::<Result<Vec<_>, String>>()?;
         let each =
             all.into_iter().map(|one| one.join().map_err(|_| "a rank panicked".to_owned())?);
         each.sum::<Result<usize, String>>()

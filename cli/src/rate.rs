@@ -12,7 +12,7 @@ use crate::compared::{self, compared};
 use crate::fixture::{self, Fixture, GENERATIONS, MIXED, MODELS, Network};
 use crate::{arguments, count, output};
 use clap::builder::PossibleValuesParser;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use network::NetworkReport;
 use rankway::boot::{self, Boot, local};
 use raw::Measured;
@@ -208,8 +208,8 @@ fn progress(args: &Args) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new(0);
-    let style = ProgressStyle::with_template("{bar:32} {pos}/{len} {msg} ({elapsed})");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let (wide, narrow) = ("{bar:32} {pos}/{len} {msg} ({elapsed})", "{pos}/{len} {wide_msg}");
+    bar.set_style(crate::output::bar_style(wide, narrow));
     bar
 }
 

@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { ROUNDS = 1000 };
+/* The fastest of several runs counts: two that are started take a while to get a processor
+ * each. */
+enum { ROUNDS = 200, RUNS = 20 };
 
 /* Ends the process where a call did not succeed. */
 static void check(int code)
@@ -65,17 +67,23 @@ static int play(void *unused)
     check(rankway_win_access(win, &access));
     check(rankway_win_lock_all(0, win));
     if (rank < 2 && size > 1) {
-        double start = now();
-        for (uint64_t word = 1; word <= ROUNDS; word++) {
+        double start = now(), fastest = 1e9;
+        for (uint64_t word = 1; word <= RUNS * ROUNDS; word++) {
             uint64_t turn = 2 * word - (rank == 0);
             if (rank == 1)
                 await(context, memory, turn - 1);
             put(win, access, &turn, (uint32_t)!rank);
             if (rank == 0)
                 await(context, memory, turn + 1);
+            if (word % ROUNDS == 0) {
+                double end = now();
+                fastest = end - start < fastest ? end - start : fastest;
+                start = end;
+            }
         }
         if (rank == 0)
-            printf("%d rounds, %.2f us each way\n", ROUNDS, (now() - start) / ROUNDS / 2 * 1e6);
+            printf("%d rounds, %.2f us each way in the fastest %d\n", RUNS * ROUNDS,
+                   fastest / ROUNDS / 2 * 1e6, ROUNDS);
     }
     check(rankway_win_unlock_all(win));
     check(rankway_win_free(win));

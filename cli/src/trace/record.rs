@@ -59,6 +59,7 @@ static PENDING: AtomicU64 = AtomicU64::new(0);
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     let library = library()?;
+    let made = !args.output.exists();
     let directory = prepare(&args.output)?;
     let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let (name, rest) = args.command.split_first().ok_or("no command")?;
@@ -83,7 +84,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     }
     command.args(rest).envs(settings);
 
-    let status = supervised(&mut command).map_err(|e| {
+    let ended = supervised(&mut command);
+    // One that we made and nobody wrote into.
+    let _ = made.then(|| fs::remove_dir(&directory));
+    let status = ended.map_err(|e| {
         format!("cannot start {}: {e}; write the command as without us", Path::new(name).display())
     })?;
     eprint!("{}", recorded(&directory, u64::try_from(began).unwrap_or(0)));

@@ -13,16 +13,17 @@ use std::path::PathBuf;
 
 /// What each rank did when: shares of its time, and a picture
 #[derive(clap::Args)]
+#[command(allow_negative_numbers = true)]
 pub(crate) struct Args {
     #[command(flatten)]
     source: Source,
 
     /// Begins so many seconds after the first call
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0, value_parser = arguments::seconds)]
     from: f64,
 
     /// Ends so many seconds after the first call [default: with the last]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = arguments::seconds)]
     to: Option<f64>,
 
     /// Draws it into this file
@@ -144,12 +145,9 @@ impl Spent {
         let calls = || program.processes.iter().filter_map(of);
         let first = calls().map(|(begin, _)| begin).min().unwrap_or(0);
         let last = calls().map(|(_, end)| end).max().unwrap_or(first);
-        let at = |seconds: f64| first.saturating_add((seconds.max(0.0) * 1e9) as u64).min(last);
+        let at = |seconds: f64| first.saturating_add((seconds * 1e9) as u64).min(last);
         let (begin, end) = (at(from), to.map_or(last, at));
-        if from.is_nan()
-            || to.is_some_and(|to| to.is_nan() || to <= from)
-            || (begin >= end && from > 0.0)
-        {
+        if to.is_some_and(|to| to <= from) || (begin >= end && from > 0.0) {
             let all = last.saturating_sub(first) as f64 / 1e9;
             return Err(format!("--from and --to: nothing is there; the calls last {all:.6} s"));
         }

@@ -104,6 +104,12 @@ fn what_cannot_be_is_named() {
         assert_eq!(code, Some(1), "{said}");
         assert!(parts.iter().all(|part| said.contains(part)), "{said}");
     }
+    // What was made for nothing goes again.
+    let fresh = format!("{}/fresh", directory.text());
+    for program in ["/nonexistent/program", "false"] {
+        output(&mut record(&harmless(), &["-o", &fresh, "--", program]));
+        assert!(!Path::new(&fresh).exists(), "after {program}");
+    }
     let (code, _, said) = output(&mut record(&harmless(), &[]));
     assert!(code == Some(2) && said.contains("COMMAND"), "{said}");
 }
