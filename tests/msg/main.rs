@@ -52,6 +52,7 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     add("long wait", 2, sleeps::long_wait::<N>, &[]);
     add("vcis", 2, sleeps::vcis::<N>, &[]);
     add("contexts that come again", 2, sleeps::reopened::<N>, &[]);
+    add("contexts that are late", 2, sleeps::late::<N>, &[]);
     add("contexts without end", 2, sleeps::exhausted::<N>, &[]);
     add("shared", 2, sleeps::shared::<N>, &[]);
     add("stopped", 3, deaths::stopped::<N>, &[]);

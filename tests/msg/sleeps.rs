@@ -167,6 +167,31 @@ pub fn reopened<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     Ok(())
 }
 
+/// What was sent on a context that is closed at once arrives also where the receiver's has
+/// been open for a while and does nothing yet.
+pub fn late<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open_with(boot, &Options::default().threads(true))?;
+    let world = Communicator::world(&context);
+    let me = world.rank();
+    for round in 0..2 {
+        beside(&context, move |m| {
+            if me == round {
+                m.send(&pattern(round, 40), 1 - me, round).map_err(text)?;
+                return m.send(&pattern(round, 20_000), 1 - me, round).map_err(text);
+            }
+            std::thread::sleep(Duration::from_secs(1));
+            for len in [40, 20_000] {
+                let mut got = vec![0; len];
+                m.recv(&mut got, 1 - me, round).map_err(text)?;
+                same("of a closed context", &got, &pattern(round, len))?;
+            }
+            Ok(())
+        })?;
+        world.barrier().map_err(text)?;
+    }
+    Ok(())
+}
+
 /// Addresses come again, too: a process listens on four ports, one of which its first
 /// context has.
 pub fn readdressed(boot: Arc<dyn Boot>) -> Result {

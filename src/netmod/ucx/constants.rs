@@ -16,8 +16,11 @@ pub(super) const PACKET_INJECT: usize = 4096;
 pub(super) const SLOTS: usize = 1024;
 /// The number of the active message that packets are.
 pub(super) const PACKETS: u32 = 0;
-/// How long closing a worker waits for its flush.
-pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
+/// How long closing a worker waits for its flush, which on a busy machine takes a while where a
+/// peer is only being met.
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The same where operations are under way towards one that died, which may never end.
+pub(super) const CLOSE_TIMEOUT_AFTER_DEATH: Duration = Duration::from_millis(300);
 /// Failures nobody waits for that are kept until the next poll.
 pub(super) const FAILURES: usize = 64;
 /// What operations cost. UCX has no iov for RMA: each block is a put of its own.

@@ -2,7 +2,7 @@
 
 use super::arrivals::Arrivals;
 use super::bindings as sys;
-use super::constants::{CLOSE_TIMEOUT, PACKETS};
+use super::constants::{CLOSE_TIMEOUT, CLOSE_TIMEOUT_AFTER_DEATH, PACKETS};
 use super::domain::{Ucx, return_code};
 use super::ffi::Functions;
 use super::inject::InjectHandle;
@@ -279,9 +279,11 @@ impl Worker {
             let pointer = (inner.f.ucp_worker_flush_nbx)(inner.worker, &slots::plain(0));
             let CallStatus::InProgress(request) = slots::decode(pointer) else { return };
             let start = Instant::now();
+            let nobody_died = inner.forsaken.get() == 0;
+            let limit = if nobody_died { CLOSE_TIMEOUT } else { CLOSE_TIMEOUT_AFTER_DEATH };
             while (inner.f.ucp_request_check_status)(request) == sys::UCS_INPROGRESS {
                 (inner.f.ucp_worker_progress)(inner.worker);
-                if start.elapsed() > CLOSE_TIMEOUT {
+                if start.elapsed() > limit {
                     break;
                 }
             }
