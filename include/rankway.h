@@ -854,7 +854,8 @@ int rankway_connect(struct rankway_context_t context,
                     uint64_t *entry);
 
 /**
- * The communicator of all processes of the job, in the order of their ranks.
+ * The communicator of all processes of the job, in the order of their ranks; on contexts of
+ * different indices it is another.
  */
 int rankway_comm_world(struct rankway_context_t context, struct rankway_comm_t *comm);
 

@@ -9,7 +9,8 @@ use crate::table::{self, TableGuard, find};
 use std::ffi::c_int;
 use std::rc::Rc;
 
-/// The communicator of all processes of the job, in the order of their ranks.
+/// The communicator of all processes of the job, in the order of their ranks; on contexts of
+/// different indices it is another.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_comm_world(
     context: rankway_context_t,
