@@ -95,12 +95,12 @@ impl<N: Netmod> Drop for Context<N> {
         if self.index > 0 && !std::thread::panicking() {
             self.send_all();
         }
-        let failed = self.completions.outstanding() > 0 || self.failures.has_lost();
-        if !failed && self.endpoints.renewals() == 0 {
+        let done = self.completions.outstanding() == 0 && self.endpoints.renewals() == 0;
+        if done && !self.failures.has_lost() {
             // SAFETY: once, and all probes are over.
             unsafe { self.probe_buffer.release() };
         }
-        if failed && self.index > 0 {
+        if !done && self.index > 0 {
             self.endpoints.leave_segments();
         }
         self.device.give_back(self.index);
