@@ -89,6 +89,7 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     add("killed amidst a rendezvous", deaths::killed::<N, { deaths::RENDEZVOUS }>);
     add("killed amidst layouts", deaths::killed::<N, { deaths::LAYOUTS }>);
     add("killed amidst scopes", scopes::dead::<N>);
+    add("killed, and a context closed", sleeps::closed_after_a_death::<N>);
     add("killed before an RTS is matched", deaths::killed::<N, { deaths::RTS }>);
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Opens, pattern, same, world};
 use crate::ensure;
-use crate::harness::{Result, text};
+use crate::harness::{Result, pids, signal, text};
 use rankway::boot::Boot;
 use rankway::device::{Context, DeviceError, Options, Shared};
 use rankway::msg::{Any, Messenger, Request, wait_all};
@@ -190,6 +190,51 @@ pub fn late<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         world.barrier().map_err(text)?;
     }
     Ok(())
+}
+
+/// What is sent on a context arrives after a death, too, though the context is closed at once:
+/// rank 1, which had spoken to it, is killed, and then rank 2 is spoken to for the first time.
+pub fn closed_after_a_death<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open_with(boot, &Options::default().threads(true))?;
+    let world = Communicator::world(&context);
+    let (me, victim) = (world.rank(), pids(&world)?[1]);
+    let (meet, lengths) = (Messenger::open(&world).map_err(text)?, [40, 3000]);
+    match me {
+        0 => {
+            beside(&context, move |m| {
+                m.send(&[1], 1, 1).map_err(text)?;
+                m.recv(&mut [0], 1, 2).map_err(text)?;
+                signal(victim, libc::SIGKILL);
+                let told = m.recv(&mut [0], 1, 3);
+                ensure!(told.is_err(), "{told:?}");
+                let told = m.send(&[1], 1, 4);
+                ensure!(told.is_err(), "{told:?}");
+                for len in lengths {
+                    m.send(&pattern(7, len), 2, 5).map_err(text)?;
+                }
+                Ok(())
+            })?;
+            meet.recv(&mut [], 2, 6).map_err(text)?;
+            meet.send(&[], 2, 8).map_err(text)
+        }
+        1 => beside(&context, |m| {
+            m.recv(&mut [0], 0, 1).map_err(text)?;
+            m.send(&[1], 0, 2).map_err(text)?;
+            m.recv(&mut [0], 0, 7).map(drop).map_err(text)
+        }),
+        _ => {
+            beside(&context, move |m| {
+                for len in lengths {
+                    let mut got = vec![0; len];
+                    m.recv(&mut got, 0, 5).map_err(text)?;
+                    same("after a death", &got, &pattern(7, len))?;
+                }
+                Ok(())
+            })?;
+            meet.send(&[], 0, 6).map_err(text)?;
+            meet.recv(&mut [], 0, 8).map(drop).map_err(text)
+        }
+    }
 }
 
 /// Addresses come again, too: a process listens on four ports, one of which its first

@@ -43,6 +43,7 @@ impl Worker {
                 forsaken: Cell::default(),
                 done: RefCell::default(),
                 failures: RefCell::default(),
+                eps: RefCell::default(),
                 failed: RefCell::default(),
                 arrivals: Arrivals::default(),
             }),
@@ -159,6 +160,7 @@ impl Worker {
         // copied by the call; the handler's argument outlives the endpoint.
         let status = unsafe { (self.f().ucp_ep_create)(self.handle(), &params, &mut ep) };
         self.owner().check("ucp_ep_create", status)?;
+        self.inner.eps.borrow_mut().push(ep as u64);
         Ok(ep as u64)
     }
 
@@ -252,9 +254,7 @@ impl Drop for Worker {
             // Callbacks that come meanwhile find the inner part and the slots
             // still here.
             unsafe {
-                if inner.failed.borrow().is_empty() {
-                    self.flush_before_close();
-                }
+                self.flush_before_close();
                 (inner.f.ucp_worker_destroy)(inner.worker);
             }
         }
@@ -273,21 +273,31 @@ impl Worker {
     /// The worker is open.
     unsafe fn flush_before_close(&self) {
         let inner = &*self.inner;
-        // SAFETY: the worker is open; the request is asked after until it is
-        // done, or left to the worker's end.
-        unsafe {
-            let pointer = (inner.f.ucp_worker_flush_nbx)(inner.worker, &slots::plain(0));
-            let CallStatus::InProgress(request) = slots::decode(pointer) else { return };
-            let start = Instant::now();
-            let nobody_died = inner.forsaken.get() == 0;
-            let limit = if nobody_died { CLOSE_TIMEOUT } else { CLOSE_TIMEOUT_AFTER_DEATH };
-            while (inner.f.ucp_request_check_status)(request) == sys::UCS_INPROGRESS {
-                (inner.f.ucp_worker_progress)(inner.worker);
-                if start.elapsed() > limit {
-                    break;
-                }
+        let failed = inner.failed.borrow().clone();
+        let nobody_died = failed.is_empty() && inner.forsaken.get() == 0;
+        let limit = if nobody_died { CLOSE_TIMEOUT } else { CLOSE_TIMEOUT_AFTER_DEATH };
+        let start = Instant::now();
+        let mut requests = Vec::new();
+        for ep in inner.eps.take().into_iter().filter(|ep| !failed.contains_key(ep)) {
+            // SAFETY: endpoints are open as long as their worker.
+            let pointer =
+                unsafe { (inner.f.ucp_ep_flush_nbx)(ep as sys::ucp_ep_h, &slots::plain(0)) };
+            if let CallStatus::InProgress(request) = slots::decode(pointer) {
+                requests.push(request);
             }
-            (inner.f.ucp_request_free)(request);
         }
+        while !requests.is_empty() && start.elapsed() < limit {
+            // SAFETY: the worker is open.
+            unsafe { (inner.f.ucp_worker_progress)(inner.worker) };
+            // SAFETY: requests of ours that are not released yet.
+            let goes_on = |&request: &*mut c_void| unsafe {
+                (inner.f.ucp_request_check_status)(request) == sys::UCS_INPROGRESS
+            };
+            let ended = requests.extract_if(.., |request| !goes_on(request));
+            // SAFETY: each once.
+            ended.for_each(|request| unsafe { (inner.f.ucp_request_free)(request) });
+        }
+        // SAFETY: each once; UCX ends them with the worker.
+        requests.into_iter().for_each(|request| unsafe { (inner.f.ucp_request_free)(request) });
     }
 }

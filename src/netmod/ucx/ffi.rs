@@ -119,7 +119,6 @@ functions! {
     ucp_worker_progress: fn(sys::ucp_worker_h) -> c_uint;
     ucp_worker_get_efd: fn(sys::ucp_worker_h, *mut c_int) -> Status;
     ucp_worker_arm: fn(sys::ucp_worker_h) -> Status;
-    ucp_worker_flush_nbx: fn(sys::ucp_worker_h, Param) -> StatusPtr;
     ucp_worker_set_am_recv_handler:
         fn(sys::ucp_worker_h, *const sys::ucp_am_handler_param_t) -> Status;
     ucp_ep_create: fn(sys::ucp_worker_h, *const sys::ucp_ep_params_t, *mut sys::ucp_ep_h) -> Status;

@@ -159,7 +159,9 @@ pub(super) struct Inner {
     pub(super) done: RefCell<Vec<(u64, u64, sys::ucs_status_t)>>,
     /// Failures of operations without a token.
     pub(super) failures: RefCell<Vec<(u64, sys::ucs_status_t)>>,
-    /// Endpoints that failed, and why.
+    /// All endpoints.
+    pub(super) eps: RefCell<Vec<u64>>,
+    /// Those that failed, and why.
     pub(super) failed: RefCell<BTreeMap<u64, sys::ucs_status_t>>,
     /// Packets that a poll has not handed on yet.
     pub(super) arrivals: Arrivals,
