@@ -142,12 +142,13 @@ fn report(args: &Args) -> Result<Option<Report>, String> {
     let mut reports = Vec::new();
     let bar = progress(args);
     if launched {
-        let boot = boot::connect().map_err(|e| e.to_string())?;
-        // (A job meets once, over one network.)
+        // (A job meets once, over one network. Who leaves after it connected may take the
+        // launcher with it, and with that what it says.)
         let same: Vec<Plan> = plans.iter().filter(|p| p.name == plans[0].name).cloned().collect();
         if !args.network.is_empty() && same.len() < plans.len() {
             return Err("under a launcher one --network is measured at a time".into());
         }
+        let boot = boot::connect().map_err(|e| e.to_string())?;
         let measured = measure(&boot, &same, &mut |step| advance(&bar, step))?;
         boot.finalize().map_err(|e| e.to_string())?;
         match measured {
@@ -209,7 +210,7 @@ fn progress(args: &Args) -> ProgressBar {
     }
     let bar = ProgressBar::new(0);
     let (wide, narrow) = ("{bar:32} {pos}/{len} {msg} ({elapsed})", "{pos}/{len} {wide_msg}");
-    bar.set_style(crate::output::bar_style(wide, narrow));
+    bar.set_style(output::bar_style(wide, narrow));
     bar
 }
 
