@@ -28,7 +28,9 @@ use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Endpoints and completion queues of one thread.
+/// Endpoints and completion queues of one thread. Dropping the last clone sends what still
+/// waits for space or a connection: it takes until those peers have made progress, at most
+/// `RANKWAY_TIMEOUT`, and no longer than they live and have not left.
 pub struct Context<N: Netmod> {
     device: Arc<Device<N>>,
     /// The device's, or this context's own ([`Netmod::own_addresses`]).
@@ -81,6 +83,11 @@ pub(crate) trait PacketHandler<N: Netmod>: Any {
     /// A process of another job has ended and its number is given out again: what is kept
     /// for it is as for one that was never heard of.
     fn forgotten(&self, _context: &Context<N>, _peer: u32) {}
+    /// Returns true for packets that only say what may be sent here: a context that is closed
+    /// need not send them any more.
+    fn is_moot(&self, _kind: u8) -> bool {
+        false
+    }
     /// Adds the peers that requests wait for, [`ANYBODY`] among them.
     fn awaited(&self, _add: &mut dyn FnMut(u32)) {}
     /// Does deferred work, at the end of a progress call after
@@ -92,7 +99,7 @@ pub(crate) trait PacketHandler<N: Netmod>: Any {
 
 impl<N: Netmod> Drop for Context<N> {
     fn drop(&mut self) {
-        if self.index > 0 && !std::thread::panicking() {
+        if !std::thread::panicking() {
             self.send_all();
         }
         let done = self.completions.outstanding() == 0 && self.endpoints.renewals() == 0;

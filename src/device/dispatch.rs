@@ -5,17 +5,33 @@
 use super::packet::{Class, Head};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 /// The handlers of a context.
 pub(super) struct Dispatch<H: ?Sized> {
     handlers: [OnceCell<Rc<H>>; Class::COUNT],
     /// Handlers with deferred work, a bit for each class.
     pending: Cell<u32>,
-    /// Lost peers that the handlers are to be told of.
-    lost: RefCell<Vec<u32>>,
+    lost: RefCell<Lost>,
     /// Packets of classes without a handler so far.
     unclaimed: RefCell<Vec<(Head, Box<[u8]>)>>,
 }
+
+/// Lost peers that the handlers are to be told of, behind what these sent before.
+#[derive(Default)]
+struct Lost {
+    peers: Vec<u32>,
+    /// When the first of them was added.
+    since: Option<Instant>,
+    /// What had come in at the last look, and looks in a row that found nothing more.
+    events: u64,
+    quiet: u32,
+}
+
+/// Looks that find nothing until nothing more is taken to come of the lost.
+const QUIET: u32 = 64;
+/// The longest time for which a loss is not told because something comes in, of whomever.
+const LONGEST: Duration = Duration::from_secs(1);
 
 impl<H: ?Sized> Default for Dispatch<H> {
     fn default() -> Dispatch<H> {
@@ -61,23 +77,36 @@ impl<H: ?Sized> Dispatch<H> {
 
     /// Has all handlers told of a loss.
     pub(super) fn add_lost(&self, peer: u32) {
-        self.lost.borrow_mut().push(peer);
+        let mut lost = self.lost.borrow_mut();
+        lost.peers.push(peer);
+        lost.since.get_or_insert_with(Instant::now);
+        lost.quiet = 0;
     }
 
     /// Nobody is told of the loss of a peer whose number another process will have.
     pub(super) fn forget_lost(&self, peer: u32) {
-        self.lost.borrow_mut().retain(|&lost| lost != peer);
+        self.lost.borrow_mut().peers.retain(|&lost| lost != peer);
     }
 
     /// Returns true if a handler is to be called.
     #[inline]
     pub(super) fn has_pending(&self) -> bool {
-        self.pending.get() != 0 || !self.lost.borrow().is_empty()
+        self.pending.get() != 0 || self.has_lost()
     }
 
-    /// The losses that the handlers are to be told of, taken out.
-    pub(super) fn take_lost(&self) -> Vec<u32> {
-        self.lost.take()
+    /// Returns true if the handlers are to be told of losses.
+    pub(super) fn has_lost(&self) -> bool {
+        !self.lost.borrow().peers.is_empty()
+    }
+
+    /// The losses that the handlers are to be told of now, taken out: once nothing comes in any
+    /// more, of which there were `events` so far. Asked after each poll.
+    pub(super) fn take_lost(&self, events: u64) -> Vec<u32> {
+        let mut lost = self.lost.borrow_mut();
+        lost.quiet = if lost.events == events { lost.quiet + 1 } else { 0 };
+        lost.events = events;
+        let waits = lost.quiet < QUIET && lost.since.is_some_and(|since| since.elapsed() < LONGEST);
+        if waits { Vec::new() } else { std::mem::take(&mut *lost).peers }
     }
 
     /// The handlers with deferred work, taken out.
@@ -108,6 +137,11 @@ mod tests {
         assert_eq!(called, ["rma"]);
         assert!(!dispatch.has_pending());
         dispatch.add_lost(3);
-        assert!(dispatch.has_pending() && dispatch.take_lost() == [3]);
+        for events in 1..100 {
+            assert_eq!(dispatch.take_lost(events), [0; 0], "something comes in");
+        }
+        assert!(dispatch.has_pending());
+        let told = (0..=QUIET).find_map(|_| dispatch.take_lost(99).pop());
+        assert_eq!((told, dispatch.has_pending()), (Some(3), false));
     }
 }

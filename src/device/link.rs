@@ -172,6 +172,12 @@ impl Link {
         })
     }
 
+    /// Returns true if a packet is queued that is no such one.
+    pub(super) fn has_queued_but(&self, moot: impl Fn(&Head) -> bool) -> bool {
+        let but = |packet: &Queued| Head::decode(&packet.head).is_none_or(|(head, _)| !moot(&head));
+        self.rest.borrow().as_ref().is_some_and(|rest| rest.queue.iter().any(but))
+    }
+
     /// Takes the first packet out of the queue.
     pub(super) fn unqueue(&self) -> Option<Queued> {
         self.with_rest(|rest| rest.queue.pop_front())

@@ -41,7 +41,7 @@ impl<N: Netmod> Context<N> {
     /// What is left to do, without the providers if they can do without.
     #[inline(never)]
     fn progress_all(&self, served: bool) -> Result<(), DeviceError> {
-        if !served {
+        if !served || self.dispatch.has_lost() {
             self.poll_providers()?;
         }
         if self.has_queued() {
@@ -134,7 +134,7 @@ impl<N: Netmod> Context<N> {
 
     #[cold]
     fn run_deferred(&self) {
-        for peer in self.dispatch.take_lost() {
+        for peer in self.dispatch.take_lost(self.pace.events()) {
             self.dispatch.handlers().for_each(|handler| handler.lost(self, peer));
         }
         self.dispatch.take_pending().for_each(|handler| handler.poll_deferred(self));

@@ -15,6 +15,7 @@
 
 use super::DeviceError;
 use super::context::Context;
+use super::failures::LIVENESS_INTERVAL;
 use super::link::{Held, Link, Outgoing, Queued, State};
 use super::node;
 use super::packet::{Body, Head, Route, encode};
@@ -22,6 +23,7 @@ use super::wait::Progress;
 use crate::boot::timeout;
 use crate::netmod::{AGAIN, NetError, Netmod, PENDING, UNSUPPORTED, WordPacket};
 use crate::shm::word::Word;
+use std::cell::{Cell, RefCell};
 use std::time::Instant;
 
 impl<N: Netmod> Context<N> {
@@ -198,13 +200,24 @@ impl<N: Netmod> Context<N> {
         Ok(matches!(body, Body::Copied(_)))
     }
 
-    /// Waits until what was sent to peers that live has been handed over: of a context that
-    /// is closed nobody else would, and the sends are told to be done.
+    /// Waits until what was sent to peers that live, and did not leave, has been handed over:
+    /// of a context that is closed nobody else would, and the sends are told to be done.
     pub(super) fn send_all(&self) {
         let (begun, limit) = (Instant::now(), timeout());
+        let (asked, closed) = (Cell::new(begun), RefCell::new(Vec::new()));
+        let is_moot =
+            |head: &Head| self.dispatch.handler(head.class).is_some_and(|it| it.is_moot(head.kind));
         let left = || -> Vec<u32> {
-            let waits = |peer: &u32| self.check_open(*peer).is_ok();
-            self.links.busy().into_iter().filter(waits).collect()
+            let mut peers = self.links.busy();
+            let needed = |peer| self.links.link(peer).is_some_and(|it| it.has_queued_but(is_moot));
+            peers.retain(|&peer| needed(peer) && self.check_open(peer).is_ok());
+            if asked.get().elapsed() > LIVENESS_INTERVAL {
+                asked.set(Instant::now());
+                let gone = peers.iter().filter(|peer| self.device().has_closed(**peer));
+                closed.borrow_mut().extend(gone);
+            }
+            peers.retain(|peer| !closed.borrow().contains(peer));
+            peers
         };
         loop {
             let peers = left();

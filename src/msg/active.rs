@@ -80,8 +80,7 @@ impl<'a, N: Netmod> Call<'a, N> {
     }
 }
 
-/// A reply that is still to be sent. Dropped unused, it tells the requester
-/// that there is none.
+/// A reply that is still to be sent. Dropped unused, it tells the requester that there is none.
 pub struct Reply<'a, N: Netmod> {
     context: &'a Context<N>,
     protocol: &'a ActiveProtocol<N>,
@@ -616,8 +615,7 @@ impl<N: Netmod> ActiveProtocol<N> {
                 return;
             }
             let head = Head::new(Class::Active, CREDIT, [told, 0, 0]);
-            // SAFETY: a copied body has no conditions. What cannot be sent
-            // need not be: the peer is gone.
+            // SAFETY: a copied body has no conditions. (Who is gone needs none.)
             let _ = unsafe { context.transmit(from, head, Body::Copied(&[])) };
         }
     }
@@ -656,10 +654,14 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
         self.posts.piece_ended(context, token, result);
     }
 
+    fn is_moot(&self, kind: u8) -> bool {
+        kind == CREDIT
+    }
+
     fn lost(&self, _: &Context<N>, peer: u32) {
         if let Some(flow) = self.flows.get_or_new(peer) {
             flow.gone.set(true);
-            flow.unanswered.set(flow.unanswered.get() || flow.owed.replace(0) > 0);
+            flow.unanswered.set(flow.owed.replace(0) > 0 || flow.unanswered.get());
             self.posts.lost(peer);
         }
     }

@@ -168,19 +168,21 @@ pub fn reopened<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 }
 
 /// What was sent on a context that is closed at once arrives also where the receiver's has
-/// been open for a while and does nothing yet.
-pub fn late<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+/// been open for a while and does nothing yet; and where that is so much that the receiver
+/// gives leave for more, it closes its own all the same.
+pub fn late<N: Opens>(boot: Arc<dyn Boot>, lengths: &'static [usize]) -> Result {
     let context = N::open_with(boot, &Options::default().threads(true))?;
     let world = Communicator::world(&context);
     let me = world.rank();
     for round in 0..2 {
         beside(&context, move |m| {
+            let mut lengths = lengths.iter().copied();
             if me == round {
-                m.send(&pattern(round, 40), 1 - me, round).map_err(text)?;
-                return m.send(&pattern(round, 20_000), 1 - me, round).map_err(text);
+                let send = |len| m.send(&pattern(round, len), 1 - me, round).map_err(text);
+                return lengths.try_for_each(send);
             }
             std::thread::sleep(Duration::from_secs(1));
-            for len in [40, 20_000] {
+            for len in lengths {
                 let mut got = vec![0; len];
                 m.recv(&mut got, 1 - me, round).map_err(text)?;
                 same("of a closed context", &got, &pattern(round, len))?;
@@ -188,6 +190,28 @@ pub fn late<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             Ok(())
         })?;
         world.barrier().map_err(text)?;
+    }
+    Ok(())
+}
+
+/// Who has sent may leave, and has others receive what it sent: so many messages, of which the
+/// last ones go nowhere until the receiver, who is late, makes progress.
+pub fn left<N: Opens, const COUNT: usize>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let m = Messenger::open(&world).map_err(text)?;
+    let lengths = [8, 3000].into_iter().cycle().take(COUNT).zip(1..);
+    if world.rank() == 0 {
+        for (len, seed) in lengths {
+            m.send(&pattern(seed, len), 1, seed).map_err(text)?;
+        }
+        return Ok(());
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    for (len, seed) in lengths {
+        let mut got = vec![0; len];
+        m.recv(&mut got, Any, seed).map_err(text)?;
+        same("of who left", &got, &pattern(seed, len))?;
     }
     Ok(())
 }
@@ -356,6 +380,10 @@ pub fn shared<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     std::thread::sleep(Duration::from_millis(500));
     let (waited, worked) = (start.elapsed(), used() - before);
     ensure!(worked * 4 < waited, "{worked:?} of work in {waited:?}");
-    drop(progress);
-    shared.with(|held| held.world.barrier().map_err(text))
+    // Also by who holds what its thread wants.
+    shared.with(move |held| {
+        std::thread::sleep(Duration::from_millis(50));
+        drop(progress);
+        held.world.barrier().map_err(text)
+    })
 }

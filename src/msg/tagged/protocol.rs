@@ -94,6 +94,10 @@ impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
         }
     }
 
+    fn is_moot(&self, kind: u8) -> bool {
+        matches!(kind, CREDIT | WANTS)
+    }
+
     fn lost(&self, context: &Context<N>, peer: u32) {
         self.peer_lost(context, peer);
     }
