@@ -589,3 +589,28 @@ impl<N: Netmod> Access<N> {
         )
     }
 }
+
+impl<N: Netmod> Drop for Access<N> {
+    /// Gives back the locks of an epoch that is still open: others wait for them while this
+    /// process lives.
+    fn drop(&mut self) {
+        if matches!(self.epoch(), Epoch::Locks | Epoch::LockAll) {
+            self.give_back_locks();
+        }
+    }
+}
+
+impl<N: Netmod> Access<N> {
+    #[cold]
+    fn give_back_locks(&self) {
+        fence(Ordering::SeqCst);
+        self.list_only();
+        // (An error is of a peer that died, and waits for nothing.)
+        for held in self.cold.locks.take().into_iter().filter(|held| held.acquired) {
+            let _ = self.release_lock(held.kind, held.rank);
+        }
+        if self.cold.all.take() {
+            let _ = self.first().and_then(|first| self.release(&first, LockMode::GlobalShared));
+        }
+    }
+}

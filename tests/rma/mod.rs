@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 pub use bytes::{given_back, lengths, many, unaligned, uneven};
 pub use refusals::{bounds, epochs, no_memory, no_messages, strangers};
-pub use threads::{one_thread, threads, views, worlds};
+pub use threads::{dropped, one_thread, threads, views, worlds};
 
 /// Over libfabric, for scenarios about its providers.
 pub fn open(boot: Arc<dyn Boot>) -> Result<Rc<Context<Ofi>>> {
@@ -168,6 +168,8 @@ pub fn all<N: Opens>(name: &str, env: &[(&'static str, &str)]) -> Vec<Scenario> 
     add("allocated/threads", 2, threads::<ALLOCATED, N>);
     add("created/threads", 2, threads::<CREATED, N>);
     add("allocated/worlds", 3, worlds::<N>);
+    add("allocated/dropped in epochs", 3, dropped::<ALLOCATED, N>);
+    add("created/dropped in epochs", 3, dropped::<CREATED, N>);
     all
 }
 

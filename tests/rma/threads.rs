@@ -89,6 +89,38 @@ pub fn threads<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     w.free().map_err(text)
 }
 
+/// Locks of an access that is dropped in its epoch are given back: others lock after it.
+pub fn dropped<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    use rankway::rma::{Access, Assert, Lock};
+    let context = <N as Opens>::open(boot)?;
+    let world = Communicator::world(&context);
+    let (me, n) = (world.rank(), world.size());
+    let mut w = make::<KIND, _>(&world, 16, 8).map_err(text)?;
+    for round in 0..4 {
+        let access = Access::open(&w.state().map_err(text)?, &context, world.map());
+        let access = access.map_err(text)?;
+        if round == 0 {
+            access.lock_all().map_err(text)?;
+        } else if me == round % n {
+            let kind = [Lock::Shared, Lock::Exclusive][round as usize % 2];
+            for rank in (0..n).filter(|rank| (rank + round) % 3 > 0) {
+                access.lock(kind, rank, Assert::NONE).map_err(text)?;
+                access.put(&word(me, rank, round), rank, 0).map_err(text)?;
+                access.flush(rank).map_err(text)?;
+            }
+        }
+        world.barrier().map_err(text)?;
+        drop(access);
+        for rank in 0..n {
+            w.lock(Lock::Exclusive, rank, Assert::NONE).map_err(text)?;
+            w.put(&word(me, rank, round), rank, 1).map_err(text)?;
+            w.unlock(rank).map_err(text)?;
+        }
+        world.barrier().map_err(text)?;
+    }
+    w.free().map_err(text)
+}
+
 /// The worlds of contexts are communicators of their own: threads make windows on them and
 /// put, on some ranks one first and on others the other.
 pub fn worlds<N: Opens>(boot: Arc<dyn Boot>) -> Result {

@@ -48,8 +48,8 @@ pub enum Backing {
 /// Memory of every member that the others may put to and get from.
 ///
 /// Operations are those of [`Access`], to which a window dereferences. Dropping
-/// a window gives its memory back without asking the others; [`Window::free`]
-/// waits for them first.
+/// a window gives its memory back, and the locks of an epoch that is open, without asking
+/// the others; [`Window::free`] waits for them first.
 ///
 /// ```
 /// # use std::sync::Arc;
