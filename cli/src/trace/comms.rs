@@ -148,6 +148,8 @@ impl Visitor for Tree {
         let into = call.object.filter(|_| !call.failed).and_then(|id| self.0.get_mut(&id));
         let Some(into) = into else { return };
         let (calls, bytes) = match call.class {
+            // To no process.
+            CallClass::Send | CallClass::OneSided if call.rank.is_none() => return,
             CallClass::Send => (&mut into.messages, &mut into.message_bytes),
             CallClass::OneSided => (&mut into.puts, &mut into.put_bytes),
             CallClass::Collective | CallClass::CollectiveStart => {

@@ -85,8 +85,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     command.args(rest).envs(settings);
 
     let ended = supervised(&mut command);
-    // One that we made and nobody wrote into.
-    let _ = made.then(|| fs::remove_dir(&directory));
+    if made {
+        // (Only one that nobody wrote into goes.)
+        let _ = fs::remove_dir(&directory);
+    }
     let status = ended.map_err(|e| {
         format!("cannot start {}: {e}; write the command as without us", Path::new(name).display())
     })?;

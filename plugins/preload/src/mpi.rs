@@ -321,6 +321,15 @@ impl Mpi {
         unsafe { statuses.byte_add(at).cast::<c_int>().read() }
     }
 
+    /// Returns true for `MPI_ERR_TRUNCATE`: a message has come that was longer than its place.
+    pub fn is_truncated(&self, code: c_int) -> bool {
+        match self.family {
+            Family::OpenMpi | Family::Abi => code == 15,
+            // The class of an error code of MPICH.
+            Family::Mpich => code & 0x7f == 14,
+        }
+    }
+
     /// Returns true for `MPI_ERR_IN_STATUS`.
     pub fn is_in_status(&self, code: c_int) -> bool {
         match self.family {

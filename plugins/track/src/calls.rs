@@ -42,6 +42,33 @@ pub(crate) fn timed_if(
     counts: impl FnOnce() -> bool,
     describe: impl FnOnce(&Here<'_>, Event) -> Event,
 ) -> c_int {
+    timed_with(kind, call, |here, event, code| match code {
+        0 if !counts() => None,
+        0 => Some(describe(here, event)),
+        _ => Some(event.flagged(EventFlags::FAILED)),
+    })
+}
+
+/// The same, of a call that receives a message: one that was too long has come, too.
+#[inline(always)]
+pub(crate) fn timed_receive(
+    kind: Kind,
+    call: impl FnOnce() -> c_int,
+    describe: impl FnOnce(&Here<'_>, Event) -> Event,
+) -> c_int {
+    timed_with(kind, call, |here, event, code| match code {
+        code if code == 0 || here.job.mpi.is_truncated(code) => Some(describe(here, event)),
+        _ => Some(event.flagged(EventFlags::FAILED)),
+    })
+}
+
+/// The same, of which `written` knows whether to write it down, and how.
+#[inline(always)]
+fn timed_with(
+    kind: Kind,
+    call: impl FnOnce() -> c_int,
+    written: impl FnOnce(&Here<'_>, Event, c_int) -> Option<Event>,
+) -> c_int {
     let Some(job) = job::recording() else { return call() };
     handles::with(|local| {
         if local.enter() {
@@ -51,13 +78,9 @@ pub(crate) fn timed_if(
         let code = call();
         let end = Recorder::now();
         local.leave(false);
-        let event = Event::new(kind, start, end);
-        let event = match code {
-            0 if !counts() => return code,
-            0 => describe(&Here { job, local }, event),
-            _ => event.flagged(EventFlags::FAILED),
-        };
-        job.record(event);
+        if let Some(event) = written(&Here { job, local }, Event::new(kind, start, end), code) {
+            job.record(event);
+        }
         code
     })
 }

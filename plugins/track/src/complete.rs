@@ -3,7 +3,7 @@
 //!
 //! A test that finds nothing is no event: programs spin on them.
 
-use crate::calls::{Here, arrived, timed};
+use crate::calls::{Here, arrived, timed_receive};
 use crate::handles::{self, Local};
 use crate::job;
 use crate::objects::{define_duplicates, duplicates_wait};
@@ -83,7 +83,9 @@ pub(crate) unsafe fn complete(
     handles::with(|local| local.leave(false));
     let event = Event::new(kind, start, end);
     // (What failed may have completed some: those whose requests are gone are not ours.)
-    let completed = if code == 0 { completed() } else { Completed::Nothing };
+    let received = |code: c_int| code == 0 || job.mpi.is_truncated(code);
+    let told = received(code) || job.mpi.is_in_status(code);
+    let completed = if told { completed() } else { Completed::Nothing };
     match (&completed, code) {
         (_, 0) if !matches!(completed, Completed::Nothing) => job.record(event),
         (_, 0) => (),
@@ -92,23 +94,26 @@ pub(crate) unsafe fn complete(
     if let Some(own) = scratch {
         for &(i, request, operation) in &own.found {
             let at = match completed {
-                Completed::All => i,
-                Completed::One(index) if index == i as c_int => 0,
+                Completed::All => Some(i),
+                Completed::One(index) if index == i as c_int => Some(0),
                 Completed::Some(n, indices) => {
                     let n = usize::try_from(n).unwrap_or(0);
                     // SAFETY: [MPI]: so many indices are there.
                     let is = |&at: &usize| unsafe { *indices.add(at) == i as c_int };
                     let Some(at) = (0..n).find(is) else { continue };
-                    at
+                    Some(at)
                 }
-                _ => {
-                    // SAFETY: [MPI].
-                    if code != 0 && unsafe { job.mpi.read(requests as *const c_void, i) } != request
-                    {
-                        requests::over(request, operation);
-                    }
-                    continue;
+                _ => None,
+            };
+            // SAFETY: [MPI]: the status of each says how it ended, where not all went well.
+            let error = |at| unsafe { job.mpi.status_error(given as *const c_void, at) };
+            let well = |at: &usize| received(code) || received(error(*at));
+            let Some(at) = at.filter(well) else {
+                // SAFETY: [MPI].
+                if code != 0 && unsafe { job.mpi.read(requests as *const c_void, i) } != request {
+                    requests::over(request, operation);
                 }
+                continue;
             };
             let status = (given + at * job.mpi.status_size()) as *const c_void;
             let Operation { of, start, comm, asked, .. } = operation;
@@ -164,7 +169,7 @@ pub(crate) fn with_status(
     let mut own = Status::default();
     let status = seen(status, &mut own);
     let describe = |here: &Here<'_>, event| describe(here, event, status as *const c_void);
-    timed(kind, || call(status), describe)
+    timed_receive(kind, || call(status), describe)
 }
 
 /// The program's place for a status, or our own where it wants none and calls are recorded.

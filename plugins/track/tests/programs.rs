@@ -258,6 +258,36 @@ fn each_call_is_an_event() {
     });
 }
 
+/// A message that was too long has come, and those that completed beside it: each send has
+/// its receive.
+#[test]
+fn messages_that_are_cut_are_received() {
+    each("mpicc", |mpi, compiler| {
+        let program = mpi.build(compiler, "cut.c", "cut", &[]);
+        let (_, traces) = same(mpi, 2, "cut", &[&program]);
+        for trace in &traces {
+            // (How long it was, or how much of it came: each MPI says what it likes.)
+            let messages = trace.events.values().flatten().filter(|event| {
+                let kind = event.kind().unwrap();
+                matches!(kind, Kind::Send | Kind::Recv | Kind::Received | Kind::Sendrecv)
+            });
+            let shown = messages.map(|event| {
+                assert!(!event.flags().is_void(), "{}: {}", mpi.name, line(event));
+                format!("{:?} {} {}", event.kind().unwrap(), event.peer, event.tag)
+            });
+            let shown: Vec<_> = shown.collect();
+            let between: &[&str] = match trace.header.rank {
+                0 => &["Send 1 1", "Send 1 2", "Send 1 3", "Send 1 4", "Send 1 5"],
+                _ => &["Recv 0 1", "Received 0 2", "Received 0 3", "Received 0 4", "Received 0 5"],
+            };
+            let peer = 1 - trace.header.rank;
+            let exchange = [format!("Sendrecv {peer} 6"), format!("Received {peer} 6")];
+            let expected = between.iter().map(|line| (*line).to_owned()).chain(exchange);
+            assert_eq!(shown, expected.collect::<Vec<_>>(), "{}", mpi.name);
+        }
+    });
+}
+
 /// Calls that MPI 3 and 4 added, as two processes make them: `rank`'s lines, and those that
 /// an MPI 4 has behind them.
 fn later_lines(rank: u32) -> (Vec<String>, Vec<String>) {
