@@ -29,11 +29,7 @@ pub fn passive<N: Opens>(run: &Run<'_, N>, lap: Lap<N>) -> Result {
 
 /// A window of all three, with the bytes that gets read written.
 pub fn base<N: Opens>(run: &Run<'_, N>) -> Result<Held<N>> {
-    base_of(run, run.t.common(1, 4))
-}
-
-/// The same, of a kind.
-pub fn base_of<N: Opens>(run: &Run<'_, N>, kind: u64) -> Result<Held<N>> {
+    let kind = run.t.common(1, 4);
     let w = make(&run.world, kind, BYTES).map_err(|e| format!("name: before: {e}"))?;
     w.write_local(READ, &readable(run.t.me)).map_err(|e| format!("name: before: {e}"))?;
     run.world.barrier().map_err(|e| format!("name: before: {e}"))?;

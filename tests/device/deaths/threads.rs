@@ -1,6 +1,6 @@
 //! Contexts of threads at work when a rank dies.
 
-use super::onesided::{self, base, base_of};
+use super::onesided::{self, base};
 use super::pair;
 use super::trial::*;
 use crate::ensure;
@@ -15,7 +15,7 @@ const PART: usize = LONG_LEN / THREADS as usize;
 /// context makes progress. Those who leave end at the death, with something under way
 /// towards the living, and take their contexts with them.
 pub fn contexts<N: Opens, const LEAVE: bool>(run: &Run<'_, N>) -> Result {
-    let w = if LEAVE { base_of(run, onesided::CREATED.into())? } else { base(run)? };
+    let w = base(run)?;
     let state = w.state().map_err(text)?;
     let (device, map) = (run.context.device(), run.world.map());
     let trials: Vec<Trial> = (0..THREADS).map(|thread| run.t.of_thread(thread)).collect();
