@@ -161,6 +161,11 @@ fn every_error_says_what_it_said() {
              more descriptors; raise `ulimit -n`",
         ),
         (
+            Box::new(DeviceError::OpenedBefore),
+            "a device of this process was opened before, and peers know one of each: share it; \
+             `Device::context` makes contexts for further threads",
+        ),
+        (
             Box::new(DeviceError::OneThread),
             "the device was opened for one thread; open it for more to open further contexts",
         ),

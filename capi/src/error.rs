@@ -131,6 +131,7 @@ fn code_of(e: &DeviceError) -> code {
         DeviceError::NoTransport { .. } => code::RANKWAY_ERR_UNREACHABLE,
         DeviceError::BadBusinessCard { .. } => code::RANKWAY_ERR_PEER,
         DeviceError::NoRank { .. } => code::RANKWAY_ERR_RANK,
+        DeviceError::OpenedBefore => code::RANKWAY_ERR_BOOT,
         DeviceError::OneThread => code::RANKWAY_ERR_THREAD,
         DeviceError::Nested => code::RANKWAY_ERR_NESTED,
         DeviceError::Boot(BootError::Options(_)) => code::RANKWAY_ERR_ARG,

@@ -33,7 +33,10 @@ impl<N: Netmod> Device<N> {
             Some(tables) => tables.beside(boot.rank()),
             None => boot.local_ranks()?.len() as u32,
         };
-        let control = Control::open(Arc::clone(&boot))?;
+        let control = Control::open(Arc::clone(&boot)).map_err(|error| match error {
+            BootError::Twice { .. } => DeviceError::OpenedBefore,
+            error => error.into(),
+        })?;
         let av = Arc::new(AddressVector::new()?);
         av.add(boot.universe(), boot.universe())?;
         let node_peers = local.as_ref().map_or(0, |_| node_size);

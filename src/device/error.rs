@@ -51,6 +51,8 @@ pub enum DeviceError {
         /// World rank of the peer that was waited for.
         peer: Option<u32>,
     },
+    /// The set-up channel of this process was opened before, by another device.
+    OpenedBefore,
     /// A second context on a device opened for one thread.
     OneThread,
     /// A context index that is taken, 0, or too large.
@@ -97,6 +99,10 @@ impl fmt::Display for DeviceError {
                 "nothing comes in{}, and connections of this process are held up: it may open no \
                  more descriptors; raise `ulimit -n`",
                 peer.map(|rank| format!(" from rank {rank}")).unwrap_or_default()
+            ),
+            DeviceError::OpenedBefore => f.write_str(
+                "a device of this process was opened before, and peers know one of each: share \
+                 it; `Device::context` makes contexts for further threads",
             ),
             DeviceError::OneThread => f.write_str(
                 "the device was opened for one thread; open it for more to open further contexts",

@@ -7,7 +7,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -102,7 +102,15 @@ impl<T> Inner<T> {
         const POLLS: u32 = 16;
         let mut quiet = None;
         while !stop.load(Ordering::Acquire) {
-            let guard = self.lock();
+            // (Who holds the lock may be about to stop this thread, and wait for it.)
+            let guard = match self.value.try_lock() {
+                Ok(guard) => guard,
+                Err(TryLockError::Poisoned(error)) => error.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    std::thread::sleep(Duration::from_micros(20));
+                    continue;
+                }
+            };
             let context = context(&guard.0);
             for _ in 0..POLLS {
                 // Errors here are those of a broken queue, which whoever waits

@@ -650,7 +650,7 @@ impl Mesh {
 
 impl Drop for Mesh {
     /// Says goodbye on every authenticated connection, so that nobody takes this
-    /// process for dead.
+    /// process for dead, unless it panics.
     fn drop(&mut self) {
         self.closing = true;
         for at in 0..self.acceptor.listeners().len() {
@@ -659,7 +659,9 @@ impl Drop for Mesh {
         for connection in
             self.connections.values_mut().filter(|connection| connection.state != State::Accepted)
         {
-            connection.output.push_back(Frame::bye().encode());
+            if !std::thread::panicking() {
+                connection.output.push_back(Frame::bye().encode());
+            }
             let _ = connection.write();
             let _ = connection.stream.shutdown(std::net::Shutdown::Write);
             // Unread bytes would turn the close into a reset, which can

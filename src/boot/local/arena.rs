@@ -78,13 +78,13 @@ impl Arena {
     /// Maps an arena for `ranks` ranks with `space` log bytes each. Pages
     /// cost memory when they are first written.
     pub(super) fn new(ranks: u32, space: usize) -> Result<Self, BootError> {
-        let space = space.next_multiple_of(64).max(64);
         let too_large = || {
             BootError::Options(format!(
                 "{ranks} ranks with {space} bytes of key space each do not fit in the address \
                  space; lower `Options::space`"
             ))
         };
+        let space = space.max(1).checked_next_multiple_of(64).ok_or_else(too_large)?;
         let logs = space.checked_mul(ranks as usize).ok_or_else(too_large)?;
         let bytes = logs.checked_add(Self::logs_at(ranks)).ok_or_else(too_large)?;
         // SAFETY: a fresh anonymous mapping at an address the kernel picks

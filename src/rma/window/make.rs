@@ -196,7 +196,10 @@ impl<N: Netmod> Window<N> {
             // before its death can be told.
             communicator.meet()?;
             let rank = unmapped.unwrap_or(0) as u32;
-            return Err(communicator.refused_by(rank, "cannot map the memory of a shared window"));
+            let parts = on_node.ranks.iter().map(|&rank| u128::from(infos.bytes.get(rank)));
+            let why =
+                format!("cannot map the memory of a shared window, {} bytes", parts.sum::<u128>());
+            return Err(communicator.refused_by(rank, &why));
         };
         if !node.is_final() {
             let refused = Err(not_final(bytes));
