@@ -658,11 +658,11 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
         kind == CREDIT
     }
 
-    fn lost(&self, _: &Context<N>, peer: u32) {
+    fn lost(&self, context: &Context<N>, peer: u32) {
         if let Some(flow) = self.flows.get_or_new(peer) {
             flow.gone.set(true);
             flow.unanswered.set(flow.owed.replace(0) > 0 || flow.unanswered.get());
-            self.posts.lost(peer);
+            self.posts.lost(context, peer);
         }
     }
 

@@ -163,9 +163,16 @@ impl Posts {
     }
 
     /// A peer is gone: what was under way to it has failed.
-    pub(super) fn lost(&self, peer: u32) {
-        let mut sending = self.sending.borrow_mut();
-        for (_, mut of) in sending.extract_if(|_, of| of.peer == peer) {
+    pub(super) fn lost<N: Netmod>(&self, context: &Context<N>, peer: u32) {
+        let failed: Vec<Sending> = {
+            let mut sending = self.sending.borrow_mut();
+            sending.extract_if(|_, of| of.peer == peer).map(|(_, of)| of).collect()
+        };
+        if !failed.is_empty() && context.check_alive(peer).is_err() {
+            // Pieces that the provider has may hold up what others send behind them.
+            context.renew_for(peer);
+        }
+        for mut of in failed {
             of.error.get_or_insert(DeviceError::PeerDied { rank: peer });
             self.end(of);
         }

@@ -5,8 +5,9 @@ use crate::ensure;
 use crate::harness::{Result, clean, pids, signal, text};
 use rankway::boot::Boot;
 use rankway::datatype::{Basic, Layout};
-use rankway::msg::{Any, Messenger, MsgError};
+use rankway::msg::{Active, Any, HandlerStatus, Messenger, MsgError};
 use rankway::rma::Communicator;
+use std::num::NonZeroU64;
 use std::process::Output;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,6 +31,7 @@ pub const SEND: u8 = 1;
 pub const RENDEZVOUS: u8 = 2;
 pub const RTS: u8 = 3;
 pub const LAYOUTS: u8 = 4;
+pub const POSTS: u8 = 5;
 
 /// Words with gaps, and pages: packed, and copied block by block.
 fn layouts() -> Result<[Layout; 2]> {
@@ -109,6 +111,31 @@ pub fn killed<N: Opens, const AMIDST: u8>(boot: Arc<dyn Boot>) -> Result {
                     about::<()>(Err(error), 1)?;
                     m.recv(&mut buf, 2, 9).map_err(text)?;
                 }
+                POSTS => {
+                    let active = Active::open(&context).map_err(text)?;
+                    let (out, cookie) = (pattern(1, 20_000), NonZeroU64::MIN);
+                    let post = || -> std::result::Result<(), MsgError> {
+                        // SAFETY: waited for here, and `out` is kept until the test ends.
+                        if unsafe { active.post(1, 5, &[], out.as_ptr(), out.len(), cookie)? } {
+                            return Ok(());
+                        }
+                        loop {
+                            context.progress_and_check()?;
+                            if let Some((_, ended)) = active.next_posted() {
+                                return ended.map_err(|e| *e);
+                            }
+                        }
+                    };
+                    let error = loop {
+                        if let Err(e) = post() {
+                            break e;
+                        }
+                        ensure!(start.elapsed() < SOON * 2, "no error");
+                    };
+                    std::mem::forget(out);
+                    about::<()>(Err(error), 1)?;
+                    m.recv(&mut buf, 2, 9).map_err(text)?;
+                }
                 _ => {
                     about(m.ssend(&pattern(1, 70_000), 1, 77), 1)?;
                     m.recv(&mut buf, 2, 9).map_err(text)?;
@@ -129,7 +156,9 @@ pub fn killed<N: Opens, const AMIDST: u8>(boot: Arc<dyn Boot>) -> Result {
         }
         1 => {
             let mut got = vec![0; LONG];
+            let active = Active::open(&context).map_err(text)?;
             match AMIDST {
+                POSTS => active.register(5, |_| HandlerStatus::Consumed).map_err(text)?,
                 RECEIVE => m.send(&[1], 0, 1).map_err(text)?,
                 RENDEZVOUS => loop {
                     m.recv(&mut got, 0, 1).map_err(text)?;

@@ -97,6 +97,7 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     add("killed amidst sends", deaths::killed::<N, { deaths::SEND }>);
     add("killed amidst a rendezvous", deaths::killed::<N, { deaths::RENDEZVOUS }>);
     add("killed amidst layouts", deaths::killed::<N, { deaths::LAYOUTS }>);
+    add("killed amidst posts", deaths::killed::<N, { deaths::POSTS }>);
     add("killed amidst scopes", scopes::dead::<N>);
     add("killed, and a context closed", sleeps::closed_after_a_death::<N>);
     add("killed before an RTS is matched", deaths::killed::<N, { deaths::RTS }>);
