@@ -715,6 +715,7 @@ int rankway_group_add(struct rankway_device_t device,
  * one opened again speaks to those that were opened again, too. Its messages go
  * on, in and out, in calls on it alone: what was sent, and is complete for the
  * sender, may lie here until rankway_progress or rankway_context_close sends it.
+ * Operations on windows go to the peers' first contexts, which must make progress.
  * Over the node's own module some 16 contexts of each process at a time reach a
  * peer.
  */
@@ -723,7 +724,9 @@ int rankway_context_open(struct rankway_device_t device,
                          struct rankway_context_t *context);
 
 /**
- * Closes a context. Everything made on it must have been freed.
+ * Closes a context. Everything made on it must have been freed. Sends what still
+ * waits for space or a connection: it takes until those peers have made progress,
+ * as long as they live and have not left, and at most RANKWAY_TIMEOUT.
  */
 int rankway_context_close(struct rankway_context_t context);
 
@@ -1790,7 +1793,8 @@ int rankway_tagged_isend_type(struct rankway_context_t context,
 
 /**
  * Begins a receive by match bits; those set in `ignore` need not agree. `peer`
- * is the only possible sender, so that its death ends the receive, or -1.
+ * is the only possible sender, so that its death ends the receive, or -1; it is a
+ * promise, and no part of the match.
  */
 int rankway_tagged_irecv(struct rankway_context_t context,
                          void *buf,

@@ -12,17 +12,16 @@ pub(super) struct Dispatch<H: ?Sized> {
     handlers: [OnceCell<Rc<H>>; Class::COUNT],
     /// Handlers with deferred work, a bit for each class.
     pending: Cell<u32>,
-    lost: RefCell<Lost>,
+    lost: RefCell<Option<Box<Lost>>>,
     /// Packets of classes without a handler so far.
     unclaimed: RefCell<Vec<(Head, Box<[u8]>)>>,
 }
 
 /// Lost peers that the handlers are to be told of, behind what these sent before.
-#[derive(Default)]
 struct Lost {
     peers: Vec<u32>,
     /// When the first of them was added.
-    since: Option<Instant>,
+    since: Instant,
     /// What had come in at the last look, and looks in a row that found nothing more.
     events: u64,
     quiet: u32,
@@ -78,14 +77,17 @@ impl<H: ?Sized> Dispatch<H> {
     /// Has all handlers told of a loss.
     pub(super) fn add_lost(&self, peer: u32) {
         let mut lost = self.lost.borrow_mut();
+        let new = || Lost { peers: Vec::new(), since: Instant::now(), events: 0, quiet: 0 };
+        let lost = lost.get_or_insert_with(|| Box::new(new()));
         lost.peers.push(peer);
-        lost.since.get_or_insert_with(Instant::now);
         lost.quiet = 0;
     }
 
     /// Nobody is told of the loss of a peer whose number another process will have.
     pub(super) fn forget_lost(&self, peer: u32) {
-        self.lost.borrow_mut().peers.retain(|&lost| lost != peer);
+        if let Some(lost) = &mut *self.lost.borrow_mut() {
+            lost.peers.retain(|&lost| lost != peer);
+        }
     }
 
     /// Returns true if a handler is to be called.
@@ -96,17 +98,18 @@ impl<H: ?Sized> Dispatch<H> {
 
     /// Returns true if the handlers are to be told of losses.
     pub(super) fn has_lost(&self) -> bool {
-        !self.lost.borrow().peers.is_empty()
+        self.lost.borrow().is_some()
     }
 
     /// The losses that the handlers are to be told of now, taken out: once nothing comes in any
     /// more, of which there were `events` so far. Asked after each poll.
     pub(super) fn take_lost(&self, events: u64) -> Vec<u32> {
-        let mut lost = self.lost.borrow_mut();
+        let mut slot = self.lost.borrow_mut();
+        let Some(lost) = &mut *slot else { return Vec::new() };
         lost.quiet = if lost.events == events { lost.quiet + 1 } else { 0 };
         lost.events = events;
-        let waits = lost.quiet < QUIET && lost.since.is_some_and(|since| since.elapsed() < LONGEST);
-        if waits { Vec::new() } else { std::mem::take(&mut *lost).peers }
+        let waits = lost.quiet < QUIET && lost.since.elapsed() < LONGEST;
+        if waits { Vec::new() } else { slot.take().map_or_else(Vec::new, |lost| lost.peers) }
     }
 
     /// The handlers with deferred work, taken out.

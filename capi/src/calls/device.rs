@@ -251,6 +251,7 @@ pub unsafe extern "C" fn rankway_group_add(
 /// one opened again speaks to those that were opened again, too. Its messages go
 /// on, in and out, in calls on it alone: what was sent, and is complete for the
 /// sender, may lie here until rankway_progress or rankway_context_close sends it.
+/// Operations on windows go to the peers' first contexts, which must make progress.
 /// Over the node's own module some 16 contexts of each process at a time reach a
 /// peer.
 #[unsafe(no_mangle)]
@@ -273,7 +274,9 @@ pub unsafe extern "C" fn rankway_context_open(
     })
 }
 
-/// Closes a context. Everything made on it must have been freed.
+/// Closes a context. Everything made on it must have been freed. Sends what still
+/// waits for space or a connection: it takes until those peers have made progress,
+/// as long as they live and have not left, and at most RANKWAY_TIMEOUT.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_context_close(context: rankway_context_t) -> c_int {
     call("rankway_context_close", || {

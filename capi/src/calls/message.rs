@@ -374,7 +374,8 @@ pub(super) fn match_spec(
 }
 
 /// Begins a receive by match bits; those set in `ignore` need not agree. `peer`
-/// is the only possible sender, so that its death ends the receive, or -1.
+/// is the only possible sender, so that its death ends the receive, or -1; it is a
+/// promise, and no part of the match.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_tagged_irecv(
     context: rankway_context_t,
