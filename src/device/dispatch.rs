@@ -77,8 +77,9 @@ impl<H: ?Sized> Dispatch<H> {
     /// Has all handlers told of a loss.
     pub(super) fn add_lost(&self, peer: u32) {
         let mut lost = self.lost.borrow_mut();
-        let new = || Lost { peers: Vec::new(), since: Instant::now(), events: 0, quiet: 0 };
-        let lost = lost.get_or_insert_with(|| Box::new(new()));
+        let lost = lost.get_or_insert_with(|| {
+            Box::new(Lost { peers: Vec::new(), since: Instant::now(), events: 0, quiet: 0 })
+        });
         lost.peers.push(peer);
         lost.quiet = 0;
     }

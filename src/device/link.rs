@@ -172,7 +172,7 @@ impl Link {
         })
     }
 
-    /// Returns true if a packet is queued that is no such one.
+    /// Returns true if a packet is queued that is not `moot`.
     pub(super) fn has_queued_but(&self, moot: impl Fn(&Head) -> bool) -> bool {
         let but = |packet: &Queued| Head::decode(&packet.head).is_none_or(|(head, _)| !moot(&head));
         self.rest.borrow().as_ref().is_some_and(|rest| rest.queue.iter().any(but))

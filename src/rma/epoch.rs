@@ -588,19 +588,8 @@ impl<N: Netmod> Access<N> {
             mode as u64,
         )
     }
-}
 
-impl<N: Netmod> Drop for Access<N> {
-    /// Gives back the locks of an epoch that is still open: others wait for them while this
-    /// process lives.
-    fn drop(&mut self) {
-        if matches!(self.epoch(), Epoch::Locks | Epoch::LockAll) {
-            self.give_back_locks();
-        }
-    }
-}
-
-impl<N: Netmod> Access<N> {
+    /// Gives all locks back without a flush.
     #[cold]
     fn give_back_locks(&self) {
         fence(Ordering::SeqCst);
@@ -611,6 +600,16 @@ impl<N: Netmod> Access<N> {
         }
         if self.cold.all.take() {
             let _ = self.first().and_then(|first| self.release(&first, LockMode::GlobalShared));
+        }
+    }
+}
+
+impl<N: Netmod> Drop for Access<N> {
+    /// Gives back the locks of an epoch that is still open: others wait for them while this
+    /// process lives.
+    fn drop(&mut self) {
+        if matches!(self.epoch(), Epoch::Locks | Epoch::LockAll) {
+            self.give_back_locks();
         }
     }
 }

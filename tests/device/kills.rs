@@ -106,7 +106,7 @@ const LIMITS: [Limit; 8] = [
     // gap there, behind which nothing is read.
     Limit { networks: &["ucx", "ucx posix"], fault: "pair", said: "put and flush" },
     Limit { networks: &["ucx", "ucx posix"], fault: "pair", said: "get of a thread" },
-    Limit { networks: &["ucx", "ucx posix"], fault: "pair", said: "in a new window" },
+    Limit { networks: &["ucx", "ucx posix"], fault: "pair", said: "put in a new window" },
     // What waits behind the gap when the worker is closed.
     Limit { networks: &["ucx", "ucx posix"], fault: "crash", said: "ucs_arbiter_group_purge" },
     // The same where packets go over it, too: then the living wait for each other.

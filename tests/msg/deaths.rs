@@ -25,6 +25,20 @@ fn about<T>(result: std::result::Result<T, MsgError>, peer: u32) -> Result {
     }
 }
 
+/// Does the same with rank 1 until that has died, whose name the error says.
+fn until_dead<E>(
+    start: Instant,
+    mut act: impl FnMut() -> std::result::Result<E, MsgError>,
+) -> Result {
+    loop {
+        let acted = act();
+        if acted.is_err() {
+            return about(acted, 1);
+        }
+        ensure!(start.elapsed() < SOON * 2, "no error");
+    }
+}
+
 /// What rank 0 does while rank 1 dies.
 pub const RECEIVE: u8 = 0;
 pub const SEND: u8 = 1;
@@ -73,48 +87,33 @@ pub fn killed<N: Opens, const AMIDST: u8>(boot: Arc<dyn Boot>) -> Result {
                 }
                 SEND => {
                     let out = pattern(1, 900);
-                    let error = loop {
-                        if let Err(e) = m.send(&out, 1, 1) {
-                            break e;
-                        }
-                        ensure!(start.elapsed() < SOON * 2, "no error");
-                    };
-                    about::<()>(Err(error), 1)?;
+                    until_dead(start, || m.send(&out, 1, 1))?;
                     m.recv(&mut buf, 2, 9).map_err(text)?;
                 }
                 RENDEZVOUS => {
                     let out = pattern(1, LONG);
                     let mut got = vec![0; LONG];
-                    let error = loop {
-                        let sent = m.send(&out, 1, 1);
-                        if let Err(e) = sent.and_then(|()| m.recv(&mut got, 1, 1)) {
-                            break e;
-                        }
-                        ensure!(start.elapsed() < SOON * 2, "no error");
-                    };
-                    about::<()>(Err(error), 1)?;
+                    until_dead(start, || {
+                        m.send(&out, 1, 1)?;
+                        m.recv(&mut got, 1, 1)
+                    })?;
                     m.recv(&mut buf, 2, 9).map_err(text)?;
                 }
                 LAYOUTS => {
                     let all = layouts()?;
                     let (out, mut got) = (vec![7; LONG], vec![0; LONG]);
-                    let error = loop {
-                        let exchange = all.iter().try_for_each(|layout| {
+                    until_dead(start, || {
+                        all.iter().try_for_each(|layout| {
                             m.send_layout(&out, 0, layout, 1, 1)?;
                             m.recv_layout(&mut got, 0, layout, 1, 1).map(drop)
-                        });
-                        if let Err(e) = exchange {
-                            break e;
-                        }
-                        ensure!(start.elapsed() < SOON * 2, "no error");
-                    };
-                    about::<()>(Err(error), 1)?;
+                        })
+                    })?;
                     m.recv(&mut buf, 2, 9).map_err(text)?;
                 }
                 POSTS => {
                     let active = Active::open(&context).map_err(text)?;
                     let (out, cookie) = (pattern(1, 20_000), NonZeroU64::MIN);
-                    let post = || -> std::result::Result<(), MsgError> {
+                    until_dead(start, || {
                         // SAFETY: waited for here, and `out` is kept until the test ends.
                         if unsafe { active.post(1, 5, &[], out.as_ptr(), out.len(), cookie)? } {
                             return Ok(());
@@ -125,15 +124,8 @@ pub fn killed<N: Opens, const AMIDST: u8>(boot: Arc<dyn Boot>) -> Result {
                                 return ended.map_err(|e| *e);
                             }
                         }
-                    };
-                    let error = loop {
-                        if let Err(e) = post() {
-                            break e;
-                        }
-                        ensure!(start.elapsed() < SOON * 2, "no error");
-                    };
+                    })?;
                     std::mem::forget(out);
-                    about::<()>(Err(error), 1)?;
                     m.recv(&mut buf, 2, 9).map_err(text)?;
                 }
                 _ => {
