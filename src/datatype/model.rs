@@ -120,7 +120,8 @@ impl Nest {
             };
             (outer, Round { count: by, ..round })
         };
-        let (rows, wide) = match (plan.along, plan.streaming) {
+        let together = plan.streaming && plan.level < Level::Avx512;
+        let (rows, wide) = match (plan.along, together) {
             (false, _) => (plan.tile as f64, BAND as f64 * n),
             (true, false) => (f64::INFINITY, kernels::columns(self.len as usize) as f64),
             (true, true) => {

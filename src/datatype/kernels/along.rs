@@ -2,10 +2,10 @@
 //! pages than the TLB has: the processor's prefetcher follows the rows, and each page is
 //! looked up once for all of its lines.
 
-use super::Set;
 use super::line::{LINE, Word, load, write_line};
 use super::rows::Rows;
 use super::square::{Within, part, square};
+use super::{Level, Set};
 
 /// Bytes of a row that are taken at a time: the prefetcher follows no further.
 const PAGE: usize = 4096;
@@ -18,8 +18,9 @@ pub(in super::super) fn columns(size: usize) -> usize {
     (PAGE / size).min(COLUMNS)
 }
 
-/// Lines of a row of `to` that are put together before they go past the caches: single
-/// ones, each in another page, take twice as long to write.
+/// Lines of a row of `to` that are put together before they go past the caches where two
+/// instructions write one: single ones, each in another page, take twice as long so. With one
+/// instruction for each they are written as they come.
 pub(in super::super) const TOGETHER: usize = 8;
 
 /// Lines from one row of what is put together to the next: an odd number, so that the
@@ -42,8 +43,9 @@ pub(super) unsafe fn along<S: Set, W: Word, const STREAM: bool>(
 ) -> bool {
     let n = LINE / W::SIZE;
     let width = columns(W::SIZE);
+    let staged = STREAM && (S::LEVEL < Level::Avx512 || W::SIZE < 2);
     let mut stage = Vec::<Line>::new();
-    if STREAM && stage.try_reserve_exact(width * APART).is_err() {
+    if staged && stage.try_reserve_exact(width * APART).is_err() {
         return false;
     }
     let together =
@@ -51,7 +53,7 @@ pub(super) unsafe fn along<S: Set, W: Word, const STREAM: bool>(
     let (rows, across) = (within.rows.whole(n), within.columns.whole(n));
     let (down, right) =
         (within.rows.end.next_multiple_of(n), within.columns.end.next_multiple_of(n));
-    let height = if STREAM { TOGETHER * n } else { down };
+    let height = if staged { TOGETHER * n } else { down };
     for left in (0..right).step_by(width) {
         let end = right.min(left + width);
         let (first, last) = (across.start.max(left), across.end.min(end));
@@ -67,14 +69,19 @@ pub(super) unsafe fn along<S: Set, W: Word, const STREAM: bool>(
                         part::<S, W>(from, to, within, (row, column));
                     }
                     let mut a = from.element::<W>(row, first);
-                    let (mut b, stride) = if STREAM {
+                    let (mut b, stride) = if staged {
                         (together.element::<W>(first - left, row - top), together.stride)
                     } else {
                         (to.element::<W>(first, row), to.stride)
                     };
                     for _ in (first..last).step_by(n) {
                         // (Where the next of the row is, not of the diagonal.)
-                        b = square::<S, W, false>(a, from.stride, b, stride).1.wrapping_sub(LINE);
+                        (_, b) = if STREAM && !staged {
+                            square::<S, W, true>(a, from.stride, b, stride)
+                        } else {
+                            square::<S, W, false>(a, from.stride, b, stride)
+                        };
+                        b = b.wrapping_sub(LINE);
                         a = a.wrapping_add(LINE);
                     }
                     for column in (last..end).step_by(n) {
@@ -83,7 +90,7 @@ pub(super) unsafe fn along<S: Set, W: Word, const STREAM: bool>(
                 }
             }
             let (top_line, lines) = (rows.start.max(top), rows.end.min(bottom));
-            let lines = if STREAM { lines.saturating_sub(top_line) / n } else { 0 };
+            let lines = if staged { lines.saturating_sub(top_line) / n } else { 0 };
             for column in first..last.max(first) {
                 let a = together.element::<W>(column - left, top_line - top);
                 let b = to.element::<W>(column, top_line);

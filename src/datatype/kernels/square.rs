@@ -71,9 +71,13 @@ pub(super) unsafe fn part<S: Set, W: Word>(
 /// One square: as many rows and columns as a line has elements. Returns where the next of
 /// the diagonal is on both sides.
 ///
+/// (Where nothing is optimized a caller's frame would hold each inlined copy's lines: more
+/// than a thread's stack.)
+///
 /// # Safety
 /// [MEM] as [`transpose`].
-#[inline(always)]
+#[cfg_attr(debug_assertions, inline(never))]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(super) unsafe fn square<S: Set, W: Word, const STREAM: bool>(
     mut from: *mut u8,
     from_stride: isize,
