@@ -196,6 +196,33 @@ pub fn crossing<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     })
 }
 
+/// Each sends more than its credit before it looks at what comes, which all has receives: more
+/// rendezvous at once, either way, than a provider takes receives.
+pub fn beyond_credit<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    world::<N>(boot, |comm, m| {
+        const MANY: u32 = 4000;
+        let peer = 1 - comm.rank();
+        let length = |i: u32| if i % 500 == 499 { 40_000 } else { 900 + i as usize % 200 };
+        let out: Vec<_> = (0..MANY).map(|i| pattern(i, length(i))).collect();
+        let mut got: Vec<_> = (0..MANY).map(|i| vec![0; length(i)]).collect();
+        let mut requests = Vec::new();
+        for bytes in &out {
+            // SAFETY: the buffers outlive the wait below.
+            requests.push(unsafe { m.isend(bytes.as_ptr(), bytes.len(), peer, 7) }.map_err(text)?);
+        }
+        for bytes in &mut got {
+            let (to, len) = (bytes.as_mut_ptr(), bytes.len());
+            // SAFETY: as above.
+            requests.push(unsafe { m.irecv(to, len, peer, 7) }.map_err(text)?);
+        }
+        wait_all(requests).map_err(text)?;
+        for (got, out) in got.iter().zip(&out) {
+            same("beyond credit", got, out)?;
+        }
+        Ok(())
+    })
+}
+
 /// 4 GiB and a byte, as a message, a put and a get; the memory is 16 MiB that
 /// are mapped over and over.
 pub fn huge<N: Opens>(boot: Arc<dyn Boot>) -> Result {

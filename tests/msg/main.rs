@@ -31,6 +31,7 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     add("behind what lies there", 3, floods::behind::<N>, &small);
     add("at once", 3, floods::at_once::<N>, &[]);
     add("at once on little credit", 3, floods::at_once::<N>, &small);
+    add("both beyond credit", 2, floods::beyond_credit::<N>, &[]);
     add("crossing", 4, floods::crossing::<N>, &[]);
     add("crossing in pieces", 3, floods::crossing::<N>, &pieces);
     add("programs", 4, programs::random::<N>, &[]);

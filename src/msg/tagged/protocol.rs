@@ -116,9 +116,20 @@ impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
     fn poll_deferred(&self, context: &Context<N>) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
+        // Behind one that finds no space others of its kind, sends or receives, do not either.
+        let mut full = [false; 2];
         for at in std::mem::take(&mut state.stalled) {
-            if state.slots.at(at).phase == Phase::Transfer {
+            let slot = state.slots.at(at);
+            if slot.phase != Phase::Transfer {
+                continue;
+            }
+            let kind = usize::from(slot.receiver().is_some());
+            let waiting = state.stalled.len();
+            if full[kind] {
+                state.stalled.push(at);
+            } else {
                 self.drive(context, state, at);
+                full[kind] = state.stalled.len() > waiting;
             }
         }
         self.fail_lost(context, state);

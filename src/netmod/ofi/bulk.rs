@@ -77,7 +77,9 @@ impl Endpoint {
         };
         if rc != 0 {
             self.slots.release(index, slot);
-            return rc;
+            // (shm's word for a queue that is full.)
+            let full = rc == -(libc::ENOMEM as isize) && self.slots.has_bulk();
+            return if full { AGAIN } else { rc };
         }
         PENDING
     }

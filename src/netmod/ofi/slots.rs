@@ -96,6 +96,13 @@ impl Slots {
         self.take(&self.bulk)
     }
 
+    /// Returns true if a bulk receive is posted.
+    #[cold]
+    pub(super) fn has_bulk(&self) -> bool {
+        let Pool { free, fresh, begin, .. } = &*self.bulk.borrow();
+        fresh - begin > free.len()
+    }
+
     #[inline]
     #[allow(clippy::mut_from_ref, reason = "each slot has one user at a time")]
     fn take(&self, pool: &RefCell<Pool>) -> Option<(u16, &mut Slot)> {

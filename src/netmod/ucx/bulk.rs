@@ -28,7 +28,7 @@ impl Worker {
     /// # Safety
     /// The same.
     pub(super) unsafe fn recv_bulk(&self, op: Bulk<*mut u8>) -> isize {
-        let Some(slot) = self.inner().take(Some(op.token), 0) else { return AGAIN };
+        let Some(slot) = self.inner().take_receive(op.token) else { return AGAIN };
         // SAFETY: [BUF]; the slot lives until the callback.
         unsafe {
             let param = slots::tracked_receive(slot);

@@ -14,6 +14,8 @@ pub(super) const PACKET_INJECT: usize = 4096;
 /// Operations under way at one time on a worker; one more is answered with
 /// "again".
 pub(super) const SLOTS: usize = 1024;
+/// Of those, bulk receives: they wait for a peer, which may wait for what is sent to it.
+pub(super) const RECEIVES: usize = SLOTS / 2;
 /// The number of the active message that packets are.
 pub(super) const PACKETS: u32 = 0;
 /// How long closing a worker waits for its flush, which on a busy machine takes a while where a

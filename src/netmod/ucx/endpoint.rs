@@ -40,6 +40,7 @@ impl Worker {
                 owner: Arc::clone(owner),
                 free: RefCell::default(),
                 slots: RefCell::default(),
+                receives: Cell::default(),
                 forsaken: Cell::default(),
                 done: RefCell::default(),
                 failures: RefCell::default(),

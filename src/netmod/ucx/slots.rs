@@ -3,7 +3,7 @@
 
 use super::arrivals::Arrivals;
 use super::bindings as sys;
-use super::constants::{FAILURES, SLOTS};
+use super::constants::{FAILURES, RECEIVES, SLOTS};
 use super::domain::{Ucx, return_code};
 use super::ffi::Functions;
 use crate::netmod::{HEAD, PENDING};
@@ -153,6 +153,8 @@ pub(super) struct Inner {
     pub(super) free: RefCell<Vec<*mut Slot>>,
     /// All slots there are, free or not.
     pub(super) slots: RefCell<Vec<*mut Slot>>,
+    /// Those of receives.
+    pub(super) receives: Cell<usize>,
     /// Those that were in use towards peers when they died, and may be for ever.
     pub(super) forsaken: Cell<usize>,
     /// Tokens to hand out: with the endpoint and the status.
@@ -193,6 +195,16 @@ impl Inner {
         Some(slot)
     }
 
+    /// A slot for a receive; `None` when as many as may be are posted.
+    pub(super) fn take_receive(&self, token: u64) -> Option<*mut Slot> {
+        if self.receives.get() >= RECEIVES {
+            return None;
+        }
+        let slot = self.take(Some(token), 0)?;
+        self.receives.set(self.receives.get() + 1);
+        Some(slot)
+    }
+
     /// Operations towards a peer that died keep no others from being issued.
     pub(super) fn forsake(&self, dest: u64) {
         let under_way = |slot: &&*mut Slot| {
@@ -206,7 +218,11 @@ impl Inner {
 
     pub(super) fn release(&self, slot: *mut Slot) {
         // SAFETY: the operation is over, the slot ours.
-        unsafe { (*slot).request = null_mut() };
+        let slot_of = unsafe { &mut *slot };
+        slot_of.request = null_mut();
+        if slot_of.dest == 0 {
+            self.receives.set(self.receives.get() - 1);
+        }
         self.free.borrow_mut().push(slot);
     }
 
