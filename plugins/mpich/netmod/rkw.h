@@ -12,7 +12,7 @@
 #define RKW_MARKS (3 << 29)
 
 /* Tags are below it. */
-#define RKW_TAGS (1u << 29)
+#define RKW_TAGS (1u << 28)
 
 /* Any sender. */
 #define RKW_ANY UINT32_MAX

@@ -178,7 +178,7 @@ void rkw_host_ended(void *request, const rkw_status_t * status)
             MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, __func__, __LINE__,
                                  MPI_ERR_TRUNCATE, "**truncate", "**truncate %d %d %d %d",
                                  req->status.MPI_SOURCE, req->status.MPI_TAG,
-                                 (int) of->capacity, (int) length);
+                                 (int) length, (int) of->capacity);
         length = of->capacity;
     }
     MPIR_STATUS_SET_COUNT(req->status, length);
@@ -334,7 +334,8 @@ int MPIDI_STUBNM_init_local(int *tag_bits)
 {
     *tag_bits = MPIR_TAG_BITS_DEFAULT;
     MPIR_Assert(RKW_MARKS >> (*tag_bits - MPIR_TAG_ERROR_BITS) == (1 << MPIR_TAG_ERROR_BITS) - 1);
-    MPIR_Assert(RKW_TAGS == 1u << (*tag_bits - MPIR_TAG_ERROR_BITS));
+    /* Without the bit of collectives. */
+    MPIR_Assert(RKW_TAGS == 1u << (*tag_bits - MPIR_TAG_ERROR_BITS - 1));
     list_elements();
     rkw_nodes_read(MPIR_Process.size, MPIR_Process.node_map);
     return MPI_SUCCESS;

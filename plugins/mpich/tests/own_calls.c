@@ -178,6 +178,9 @@ static void wrong_messages(MPI_Comm comm)
     long value = 0;
     MPI_Request request, *none = NULL;
     const int ours = 0;
+    int *most, found;
+    MPI_Comm_get_attr(comm, MPI_TAG_UB, &most, &found);
+    CHECK(found);
     const struct {
         void *buf;
         int count;
@@ -190,6 +193,7 @@ static void wrong_messages(MPI_Comm comm)
         {&value, 1, MPI_LONG, 99, 0, comm, &request, MPI_ERR_RANK},
         {&value, 1, MPI_LONG, -7, 0, comm, &request, MPI_ERR_RANK},
         {&value, 1, MPI_LONG, ours, -7, comm, &request, MPI_ERR_TAG},
+        {&value, 1, MPI_LONG, ours, *most + 1, comm, &request, MPI_ERR_TAG},
         {&value, 1, MPI_LONG, ours, 1 << 29, comm, &request, MPI_ERR_TAG},
         {&value, 1, MPI_LONG, ours, INT32_MAX, comm, &request, MPI_ERR_TAG},
         {NULL, 1, MPI_LONG, ours, 0, comm, &request, MPI_ERR_BUFFER},
@@ -218,6 +222,21 @@ static void wrong_messages(MPI_Comm comm)
     CHECK(MPI_Send(&value, 1, MPI_LONG, MPI_PROC_NULL, 0, comm) == MPI_SUCCESS);
 }
 
+/* What is said of a message that its receive has no space for. (To oneself it is MPICH's own text.) */
+static void a_message_that_is_cut(void)
+{
+    char out[40] = "", in[10], text[MPI_MAX_ERROR_STRING];
+    int length;
+    if (rank == 1)
+        MPI_Send(out, sizeof out, MPI_CHAR, 0, 7, MPI_COMM_WORLD);
+    if (rank != 0)
+        return;
+    int error = MPI_Recv(in, sizeof in, MPI_CHAR, 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    CHECK(class_of(error) == MPI_ERR_TRUNCATE);
+    MPI_Error_string(error, text, &length);
+    CHECK(strstr(text, "40 bytes received but buffer size is 10"), "%s", text);
+}
+
 int main(int argc, char **argv)
 {
     start(&argc, &argv);
@@ -230,6 +249,7 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     wrong_messages(MPI_COMM_WORLD);
     wrong_messages(MPI_COMM_SELF);
+    a_message_that_is_cut();
     for (int i = 0; i < WINDOWS; i++) {
         wrong_arguments(wins[i], 0);
         MPI_Win_lock_all(0, wins[i]);
