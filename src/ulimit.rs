@@ -22,6 +22,9 @@ pub(crate) fn explained(text: String) -> String {
     if lacks_descriptors::<FEW>() {
         return format!("{text}; this process may open no more descriptors; raise `ulimit -n`");
     }
+    if let Some(most) = file_size().filter(|&most| most < SCANTY) {
+        return format!("{text}; files of this process end at {most} bytes; raise `ulimit -f`");
+    }
     match (address_space(), shared_memory()) {
         (Some(left), _) if left < LITTLE => {
             format!("{text}; this process may map {left} bytes more; raise `ulimit -v`")
@@ -83,18 +86,26 @@ fn lacks_descriptors<const N: usize>() -> bool {
     false
 }
 
+/// Bytes that a file of this process may have: a process that makes one longer is ended by
+/// SIGXFSZ. `None` where there is no limit, or none that can be read.
+pub(crate) fn file_size() -> Option<u64> {
+    limit(libc::RLIMIT_FSIZE)
+}
+
+fn limit(of: libc::__rlimit_resource_t) -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
+    // SAFETY: a structure of ours, which the call fills.
+    let known = unsafe { libc::getrlimit(of, &mut limit) } == 0;
+    (known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
 /// Bytes that this process may still map; `None` where there is no limit, or
 /// none that can be read.
 pub(crate) fn address_space() -> Option<u64> {
-    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
-    // SAFETY: a structure of ours, which the call fills.
-    let known = unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) } == 0;
-    if !known || limit.rlim_cur == libc::RLIM_INFINITY {
-        return None;
-    }
+    let most = limit(libc::RLIMIT_AS)?;
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split(' ').next()?.parse().ok()?;
     // SAFETY: asks for a constant of the system.
     let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
-    Some(limit.rlim_cur.saturating_sub(pages * page))
+    Some(most.saturating_sub(pages * page))
 }

@@ -53,7 +53,7 @@ impl From<rma::Error> for Fail {
             ErrorKind::Operation { .. } => code::RANKWAY_ERR_OP,
             ErrorKind::Refused { .. } => code::RANKWAY_ERR_PEER,
             ErrorKind::Freed => code::RANKWAY_ERR_HANDLE,
-            ErrorKind::Memory { .. } => code::RANKWAY_ERR_MEMORY,
+            ErrorKind::Memory { .. } | ErrorKind::MemberMemory { .. } => code::RANKWAY_ERR_MEMORY,
             ErrorKind::Device(e) => code_of(e),
             _ => code::RANKWAY_ERR_ARG,
         };

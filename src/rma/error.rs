@@ -35,7 +35,7 @@ impl WindowError {
         match &*self.0 {
             ErrorKind::Device(e) => e.rank(),
             ErrorKind::Refused { rank, .. } => Some(*rank),
-            ErrorKind::Member { peer, .. } => *peer,
+            ErrorKind::Member { peer, .. } | ErrorKind::MemberMemory { peer, .. } => *peer,
             _ => None,
         }
     }
@@ -177,6 +177,15 @@ pub enum ErrorKind {
         /// What it gave, or does not have.
         why: String,
     },
+    /// One member has no memory for a window: all fail.
+    MemberMemory {
+        /// Its rank in the communicator.
+        rank: u32,
+        /// Its world rank.
+        peer: Option<u32>,
+        /// What it has no memory for.
+        why: String,
+    },
     /// The allgather that the caller brought failed.
     Allgather(String),
     /// Memory of a window.
@@ -224,6 +233,12 @@ impl fmt::Display for ErrorKind {
             }
             ErrorKind::Operation { ty, op, why } => write!(f, "{op:?} on {ty:?}: {why}"),
             ErrorKind::Member { rank, why, .. } => write!(f, "rank {rank} {why}"),
+            ErrorKind::MemberMemory { rank, why, .. } => {
+                write!(
+                    f,
+                    "rank {rank} has no memory for {why}; its limits are what to look at there (ulimit -a, /dev/shm)"
+                )
+            }
             ErrorKind::Refused { rank, why } => {
                 write!(f, "rank {rank} did not carry out an operation: {why}")
             }

@@ -85,6 +85,10 @@ impl Shared {
 
     /// Maps it, giving it its length for good.
     pub(crate) fn map(&self, len: usize) -> io::Result<Segment> {
+        // (Not by the signal that ends a process which makes a longer one.)
+        if crate::ulimit::file_size().is_some_and(|most| len as u64 > most) {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
         self.file.set_len(len as u64)?;
         // SAFETY: a descriptor of ours and a number.
         if unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_ADD_SEALS, FINAL) } != 0 {

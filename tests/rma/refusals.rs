@@ -222,13 +222,13 @@ pub fn no_memory<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         if me == 0 {
             refused!(made, ErrorKind::Memory { .. });
         } else {
-            refused!(made, ErrorKind::Member { rank: 0, peer: Some(0), .. });
+            refused!(made, ErrorKind::MemberMemory { rank: 0, peer: Some(0), .. });
         }
         let made = Window::shared(&world, if me == 0 { bytes } else { 64 }, 1);
-        if me == 0 && bytes > isize::MAX as usize {
-            refused!(made, ErrorKind::Length { .. });
-        } else {
-            refused!(made, ErrorKind::Member { rank: 0, peer: Some(0), .. });
+        match bytes > isize::MAX as usize {
+            true if me == 0 => refused!(made, ErrorKind::Length { .. }),
+            true => refused!(made, ErrorKind::Member { rank: 0, peer: Some(0), .. }),
+            false => refused!(made, ErrorKind::MemberMemory { rank: 0, peer: Some(0), .. }),
         }
     }
     let mut last = make::<ALLOCATED, _>(&world, n as usize * 3 * 8, 8).map_err(text)?;

@@ -107,8 +107,12 @@ pub unsafe extern "C" fn rankway_rankmap_blockstride(
         let of_blocks = first_beyond(base, pitch, size.div_ceil(block));
         let of_blocks = of_blocks.map(|turn| (turn * block, pitch, turn));
         if let Some((index, step, times)) = in_block.into_iter().chain(of_blocks).min() {
-            let lpid = base.wrapping_add((step as u32).wrapping_mul(times));
-            return Err(MapError::LpidTooLarge { index, lpid, limit: LPID_MAX }.into());
+            let reached = i64::from(base) + i64::from(step) * i64::from(times);
+            let why = format!(
+                "rank {index} maps to lpid {reached}, outside 0..={LPID_MAX}; check the signs of \
+                 the step and the pitch"
+            );
+            return Err(Fail::new(rankway_code::RANKWAY_ERR_ARG, why));
         }
         let mut detector = Detector::with_pg(pgid);
         detector.push_blockstride(base, step, block, pitch, size);

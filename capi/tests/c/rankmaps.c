@@ -134,7 +134,7 @@ static void blocks(void)
     ENSURE(bytes < 100);
     OK(rankway_rankmap_free(map));
     REFUSED(RANKWAY_ERR_ARG, "blocks of 0", rankway_rankmap_blockstride(0, 0, 1, 0, 1, 9, &map));
-    REFUSED(RANKWAY_ERR_ARG, "rank 3 ", rankway_rankmap_blockstride(0, 2, -1, 4, 4, 9, &map));
+    REFUSED(RANKWAY_ERR_ARG, "rank 3 maps to lpid -1", rankway_rankmap_blockstride(0, 2, -1, 4, 4, 9, &map));
     REFUSED(RANKWAY_ERR_ARG, "rank 8 ", rankway_rankmap_blockstride(0, 30, 1, 4, -20, 9, &map));
     REFUSED(RANKWAY_ERR_ARG, "lpid", rankway_rankmap_blockstride(0, 0, 1, 4, 2000000000, 9, &map));
     REFUSED(RANKWAY_ERR_ARG, "lpid", rankway_rankmap_blockstride(0, 0, 2000000000, 4, 1, 9, &map));

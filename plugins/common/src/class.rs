@@ -39,7 +39,7 @@ impl Class {
             }
             ErrorKind::Operation { .. } => Class::Operation,
             ErrorKind::Freed => Class::Window,
-            ErrorKind::Memory { .. } => Class::Memory,
+            ErrorKind::Memory { .. } | ErrorKind::MemberMemory { .. } => Class::Memory,
             ErrorKind::Arguments(_)
             | ErrorKind::Member { .. }
             | ErrorKind::Layout(_)

@@ -137,6 +137,13 @@ impl<N: Netmod> Communicator<N> {
         ErrorKind::Member { rank, peer, why: why.into() }.into()
     }
 
+    /// The same for want of memory.
+    #[cold]
+    pub(in crate::rma) fn without_memory(&self, rank: u32, why: &str) -> Error {
+        let peer = self.world_rank(rank).ok();
+        ErrorKind::MemberMemory { rank, peer, why: why.into() }.into()
+    }
+
     pub(super) fn allgather_tagged(&self, tag: u64, mine: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
         if let Some(own) = self.own_allgather() {
             return self.check_collective(own.allgather(mine).map_err(ErrorKind::Allgather));

@@ -104,7 +104,7 @@ pub(super) fn exchange_keys<N: Netmod>(
     let says = words.greatest();
     if says >= NO_MEMORY {
         let rank = u64::from(u32::MAX) - (says - NO_MEMORY);
-        return Err(communicator.refused_by(rank as u32, "has no memory for the window"));
+        return Err(communicator.without_memory(rank as u32, "the window"));
     }
     let Some([providers, bases, keys, local]) = words.columns().filter(|_| says != ASKS) else {
         return Ok(MemberKeys { registered: Registrations::Asked, packed_keys: None });

@@ -97,6 +97,26 @@ pub fn locked_out(boot: Arc<dyn Boot>) -> Result {
 pub const LOCKED_OUT: [&str; 5] =
     ["setpriv", "--bounding-set=-ipc_lock", "--inh-caps=-ipc_lock", "prlimit", "--memlock=131072"];
 
+/// A job whose files, memory files too, may have a MiB.
+pub const SHORT_FILES: [&str; 2] = ["prlimit", "--fsize=1048576"];
+
+/// Windows that no file may be as long as are of private memory, and shared ones refused,
+/// where the signal of a file too long would end the process.
+pub fn short_files(boot: Arc<dyn Boot>) -> Result {
+    let context = open(boot)?;
+    let world = Communicator::world(&context);
+    for bytes in [4096, 4 << 20] {
+        let mut w = Window::allocate(&world, bytes, 8).map_err(text)?;
+        rma::all_to_all(&w)?;
+        w.free().map_err(text)?;
+    }
+    let why = Window::shared(&world, 4 << 20, 8).err().ok_or("it was made")?;
+    let refused = matches!(why.kind(), ErrorKind::MemberMemory { .. });
+    ensure!(refused && why.to_string().contains("ulimit"), "{why}");
+    let w = Window::shared(&world, 4096, 8).map_err(text)?;
+    rma::all_to_all(&w)
+}
+
 /// More ranks on the node than shared memory takes: those past the limit are
 /// reached over the network, both ways.
 pub fn crowd(boot: Arc<dyn Boot>) -> Result {

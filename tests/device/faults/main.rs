@@ -231,6 +231,11 @@ fn main() -> ExitCode {
     }
     add(Scenario::new("refused/one rank", 3, one_without_provider));
 
+    let no_files = |boot: Arc<dyn Boot>| refuses(boot, &["1048576 bytes", "ulimit -f"]);
+    add(refusing("short files", no_files).under(&SHORT_FILES));
+    let short = over("short files/tcp".into(), "tcp", 2, short_files);
+    add(short.under(&SHORT_FILES));
+
     match in_own_mounts(SMALL_SHM) {
         Ok(words) => {
             let full = |boot: Arc<dyn Boot>| refuses(boot, &["/dev/shm", "bytes free", "remount"]);
