@@ -22,6 +22,9 @@ use std::time::{Duration, Instant};
 const SPINS: u32 = 200;
 /// The same where other processes wanted the core a moment ago.
 const CROWDED_SPINS: u32 = 4;
+/// The same behind a sleep: peers' operations that this process is only the target of show in
+/// no event, and libfabric's shm carries out one at each poll.
+const SLEEPY_SPINS: u32 = 32;
 /// Nothing came in for this long before a wait sleeps.
 const AWAKE: Duration = Duration::from_millis(3);
 const LONGEST_NAP: Duration = Duration::from_millis(1);
@@ -243,7 +246,8 @@ impl<N: Netmod> Context<N> {
                 Some(sleep) => sleep.sleep(),
                 None => self.pace.yield_now(),
             }
-            let polls = if quiet.since.elapsed() < AWAKE { self.spins() } else { 2 };
+            let awake = quiet.since.elapsed() < AWAKE;
+            let polls = if awake { self.spins() } else { SLEEPY_SPINS };
             let begun = self.pace.polls();
             while self.pace.polls().wrapping_sub(begun) < polls {
                 self.progress()?;
