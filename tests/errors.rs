@@ -248,8 +248,8 @@ fn every_error_says_what_it_said() {
             "rank 2 gave null memory",
         ),
         (
-            Box::new(ErrorKind::MemberMemory { rank: 2, peer: Some(7), why: text("the window") }),
-            "rank 2 has no memory for the window; its limits are what to look at there (ulimit -a, /dev/shm)",
+            Box::new(ErrorKind::MemberMemory { rank: 2, peer: Some(7), why: text("has none") }),
+            "rank 2 has none",
         ),
         (
             Box::new(ErrorKind::Allgather(text("cut"))),

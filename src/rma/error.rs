@@ -177,13 +177,13 @@ pub enum ErrorKind {
         /// What it gave, or does not have.
         why: String,
     },
-    /// One member has no memory for a window: all fail.
+    /// One member has no memory for a window, or cannot map another's: all fail.
     MemberMemory {
         /// Its rank in the communicator.
         rank: u32,
         /// Its world rank.
         peer: Option<u32>,
-        /// What it has no memory for.
+        /// What it does not have.
         why: String,
     },
     /// The allgather that the caller brought failed.
@@ -232,12 +232,8 @@ impl fmt::Display for ErrorKind {
                 write!(f, "rank {rank} is not in the access epoch that is open: {remedy}")
             }
             ErrorKind::Operation { ty, op, why } => write!(f, "{op:?} on {ty:?}: {why}"),
-            ErrorKind::Member { rank, why, .. } => write!(f, "rank {rank} {why}"),
-            ErrorKind::MemberMemory { rank, why, .. } => {
-                write!(
-                    f,
-                    "rank {rank} has no memory for {why}; its limits are what to look at there (ulimit -a, /dev/shm)"
-                )
+            ErrorKind::Member { rank, why, .. } | ErrorKind::MemberMemory { rank, why, .. } => {
+                write!(f, "rank {rank} {why}")
             }
             ErrorKind::Refused { rank, why } => {
                 write!(f, "rank {rank} did not carry out an operation: {why}")

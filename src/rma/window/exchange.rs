@@ -104,7 +104,8 @@ pub(super) fn exchange_keys<N: Netmod>(
     let says = words.greatest();
     if says >= NO_MEMORY {
         let rank = u64::from(u32::MAX) - (says - NO_MEMORY);
-        return Err(communicator.without_memory(rank as u32, "the window"));
+        let why = "has no memory for the window; its limits there say why (ulimit -a, /dev/shm)";
+        return Err(communicator.without_memory(rank as u32, why));
     }
     let Some([providers, bases, keys, local]) = words.columns().filter(|_| says != ASKS) else {
         return Ok(MemberKeys { registered: Registrations::Asked, packed_keys: None });

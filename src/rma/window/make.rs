@@ -197,7 +197,8 @@ impl<N: Netmod> Window<N> {
             communicator.meet()?;
             let rank = unmapped.unwrap_or(0) as u32;
             let parts = on_node.ranks.iter().map(|&rank| u128::from(infos.bytes.get(rank)));
-            let why = format!("a shared window of {} bytes", parts.sum::<u128>());
+            let why =
+                format!("cannot map the memory of a shared window, {} bytes", parts.sum::<u128>());
             return Err(communicator.without_memory(rank, &why));
         };
         if !node.is_final() {
