@@ -22,13 +22,16 @@ struct Lost {
     peers: Vec<u32>,
     /// When the first of them was added.
     since: Instant,
-    /// What had come in at the last look, and looks in a row that found nothing more.
+    /// What had come in at the last look, looks in a row that found nothing more, and since when.
     events: u64,
     quiet: u32,
+    quiet_since: Instant,
 }
 
-/// Looks that find nothing until nothing more is taken to come of the lost.
+/// Looks that find nothing until nothing more is taken to come of the lost, and the least
+/// time that they take: looks of a wait that sleeps come many at a time.
 const QUIET: u32 = 64;
+const QUIET_TIME: Duration = Duration::from_millis(30);
 /// The longest time for which a loss is not told because something comes in, of whomever.
 const LONGEST: Duration = Duration::from_secs(1);
 
@@ -78,10 +81,11 @@ impl<H: ?Sized> Dispatch<H> {
     pub(super) fn add_lost(&self, peer: u32) {
         let mut lost = self.lost.borrow_mut();
         let lost = lost.get_or_insert_with(|| {
-            Box::new(Lost { peers: Vec::new(), since: Instant::now(), events: 0, quiet: 0 })
+            let now = Instant::now();
+            Box::new(Lost { peers: vec![], since: now, events: 0, quiet: 0, quiet_since: now })
         });
         lost.peers.push(peer);
-        lost.quiet = 0;
+        (lost.quiet, lost.quiet_since) = (0, Instant::now());
     }
 
     /// Nobody is told of the loss of a peer whose number another process will have.
@@ -107,9 +111,12 @@ impl<H: ?Sized> Dispatch<H> {
     pub(super) fn take_lost(&self, events: u64) -> Vec<u32> {
         let mut slot = self.lost.borrow_mut();
         let Some(lost) = &mut *slot else { return Vec::new() };
-        lost.quiet = if lost.events == events { lost.quiet + 1 } else { 0 };
-        lost.events = events;
-        let waits = lost.quiet < QUIET && lost.since.elapsed() < LONGEST;
+        lost.quiet += 1;
+        if lost.events != events {
+            (lost.events, lost.quiet, lost.quiet_since) = (events, 0, Instant::now());
+        }
+        let quiet = lost.quiet >= QUIET && lost.quiet_since.elapsed() >= QUIET_TIME;
+        let waits = !quiet && lost.since.elapsed() < LONGEST;
         if waits { Vec::new() } else { slot.take().map_or_else(Vec::new, |lost| lost.peers) }
     }
 
@@ -145,7 +152,9 @@ mod tests {
             assert_eq!(dispatch.take_lost(events), [0; 0], "something comes in");
         }
         assert!(dispatch.has_pending());
-        let told = (0..=QUIET).find_map(|_| dispatch.take_lost(99).pop());
+        let quiet = Instant::now();
+        let told = std::iter::repeat_with(|| dispatch.take_lost(99).pop()).find_map(|told| told);
+        assert!(quiet.elapsed() >= QUIET_TIME, "at once");
         assert_eq!((told, dispatch.has_pending()), (Some(3), false));
     }
 }
