@@ -27,9 +27,9 @@ pub(super) const MAX_IOV: usize = 16;
 /// with [`AGAIN`](crate::netmod::AGAIN). Smaller than every provider's default
 /// queue.
 pub(super) const TRACKED: usize = 256;
-/// Bulk receives posted at one time on an endpoint; as [`TRACKED`]. (shm's queue of 1,024 was full
-/// with 512, the packets' receives and what comes into those.)
-pub(super) const BULK: usize = 256;
+/// Bulk receives posted at one time on an endpoint. (shm's queue of 1,024 was full with 512, the
+/// packets' receives and what comes into those.)
+pub(super) const BULK: usize = 384;
 /// Packet receives posted on an endpoint.
 pub(super) const RING: usize = 64;
 
