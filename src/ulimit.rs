@@ -92,7 +92,13 @@ pub(crate) fn file_size() -> Option<u64> {
     limit(libc::RLIMIT_FSIZE)
 }
 
-fn limit(of: libc::__rlimit_resource_t) -> Option<u64> {
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+type Resource = libc::__rlimit_resource_t;
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+type Resource = libc::c_int;
+
+/// What a resource of this process is limited to; `None` where it is not, or that cannot be read.
+pub(crate) fn limit(of: Resource) -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
     // SAFETY: a structure of ours, which the call fills.
     let known = unsafe { libc::getrlimit(of, &mut limit) } == 0;

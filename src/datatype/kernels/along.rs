@@ -2,10 +2,10 @@
 //! pages than the TLB has: the processor's prefetcher follows the rows, and each page is
 //! looked up once for all of its lines.
 
+use super::Set;
 use super::line::{LINE, Word, load, write_line};
 use super::rows::Rows;
-use super::square::{Within, part, square};
-use super::{Level, Set};
+use super::square::{Within, by_whole_lines, part, square};
 
 /// Bytes of a row that are taken at a time: the prefetcher follows no further.
 const PAGE: usize = 4096;
@@ -43,7 +43,7 @@ pub(super) unsafe fn along<S: Set, W: Word, const STREAM: bool>(
 ) -> bool {
     let n = LINE / W::SIZE;
     let width = columns(W::SIZE);
-    let staged = STREAM && (S::LEVEL < Level::Avx512 || W::SIZE < 2);
+    let staged = STREAM && !by_whole_lines::<S, W>();
     let mut stage = Vec::<Line>::new();
     if staged && stage.try_reserve_exact(width * APART).is_err() {
         return false;

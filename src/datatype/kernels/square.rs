@@ -41,6 +41,12 @@ impl Within {
     }
 }
 
+/// Returns true if squares are AVX-512's: one instruction writes a line.
+#[inline(always)]
+pub(super) fn by_whole_lines<S: Set, W: Word>() -> bool {
+    S::LEVEL == Level::Avx512 && W::SIZE >= 2
+}
+
 /// What is within the matrix of the square at this row and column.
 ///
 /// # Safety
@@ -54,7 +60,7 @@ pub(super) unsafe fn part<S: Set, W: Word>(
 ) {
     let n = LINE / W::SIZE;
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if S::LEVEL == Level::Avx512 && W::SIZE >= 2 {
+    if by_whole_lines::<S, W>() {
         let rows = rows.start.max(row)..rows.end.min(row + n);
         let columns = columns.start.max(column)..columns.end.min(column + n);
         // SAFETY: [MEM]; the instructions are there.
@@ -86,7 +92,7 @@ pub(super) unsafe fn square<S: Set, W: Word, const STREAM: bool>(
 ) -> (*mut u8, *mut u8) {
     let n = LINE / W::SIZE;
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if S::LEVEL == Level::Avx512 && W::SIZE >= 2 {
+    if by_whole_lines::<S, W>() {
         // SAFETY: [MEM]; the instructions are there.
         return unsafe { avx512::square::<S, W, STREAM>(from, from_stride, to, to_stride) };
     }
