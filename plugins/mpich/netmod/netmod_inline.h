@@ -7,7 +7,6 @@
 #include "rkw_msg.h"
 #include "rkw_rma.h"
 #include "netmod_am_fallback_coll.h"
-#include "netmod_am_fallback_part.h"
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_progress(int vci, int blocking)
 {
@@ -106,6 +105,32 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_comm_get_gpid(MPIR_Comm * comm_ptr, int id
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_rank_is_local(int rank, MPIR_Comm * comm)
 {
     return rkw_node(rkw_lpid(comm, rank)) == rkw_node((uint32_t) MPIR_Process.rank);
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_part_start(MPIR_Request * request)
+{
+    rkw_part_start(request);
+    return MPI_SUCCESS;
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_pready_range(int partition_low, int partition_high,
+                                                       MPIR_Request * request)
+{
+    rkw_part_ready(request, partition_high - partition_low + 1);
+    return MPI_SUCCESS;
+}
+
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_pready_list(int length, int array_of_partitions[],
+                                                      MPIR_Request * request)
+{
+    rkw_part_ready(request, length);
+    return MPI_SUCCESS;
+}
+
+/* (All partitions are there at once.) */
+MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_parrived(MPIR_Request * request, int partition, int *flag)
+{
+    return MPIDIG_mpi_parrived(request, partition, flag);
 }
 
 #include "stubnm_noinline.h"

@@ -10,6 +10,7 @@ extern rkw_netmod_t rkw RKW_HIDDEN;
 
 #define RKW_REQUEST(req) ((req)->dev.ch4.netmod.stubnm)
 #define RKW_AM_REQUEST(req) ((req)->dev.ch4.am.netmod_am.stubnm)
+#define RKW_PART(req) (MPIDI_PART_REQUEST(req, netmod).stubnm)
 #define RKW_WIN(win) ((win)->dev.netmod.stubnm)
 #define RKW_COMM(comm) ((comm)->dev.ch4.netmod.stubnm)
 
@@ -73,6 +74,8 @@ int rkw_send_slowly(const void *buf, MPI_Aint count, MPI_Datatype datatype, int 
 int rkw_recv(void *buf, MPI_Aint count, MPI_Datatype datatype, const rkw_match_t * from,
              MPIR_Request ** req_p) RKW_HIDDEN;
 int rkw_mrecv(void *buf, MPI_Aint count, MPI_Datatype datatype, MPIR_Request * message) RKW_HIDDEN;
+void rkw_part_start(MPIR_Request * part) RKW_HIDDEN;
+void rkw_part_ready(MPIR_Request * part, int partitions) RKW_HIDDEN;
 int rkw_error(int answer, const char *call) RKW_HIDDEN;
 int rkw_operate(MPIR_Win * win, rkw_rma_t * operation, MPIR_Request ** req_p) RKW_HIDDEN;
 int rkw_group(int call, MPIR_Group * group, int assert, MPIR_Win * win) RKW_HIDDEN;

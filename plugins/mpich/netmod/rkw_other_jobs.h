@@ -41,13 +41,8 @@ int MPIDI_STUBNM_get_local_upids(MPIR_Comm * comm, int **local_upid_size, char *
     answer = rkw.gather(rkw.state, lpids, size, brief, lengths);
     MPL_free(lpids);
     if (answer != RKW_OK) {
-        int mpi_errno = rkw_error(answer, __func__), map[4] = { 0 };
-        MPIR_Errflag_t errflag = MPIR_ERR_PROC_FAILED;
         MPL_free(lengths);
-        /* The others wait for the map that the leader was to make. */
-        if (exchanges)
-            MPIR_Bcast_allcomm_auto(map, 4, MPI_INT, comm->rank, comm, &errflag);
-        return mpi_errno;
+        return rkw_error(answer, __func__);
     }
     for (int rank = 0; rank < size; rank++)
         bytes += lengths[rank];
@@ -103,9 +98,7 @@ int MPIDI_STUBNM_dynamic_send(uint64_t remote_gpid, int tag, const void *buf, in
     MPIR_Request *req = MPIR_Request_create_from_pool(MPIR_REQUEST_KIND__SEND, 0, 2);
     MPIR_Assertp(req);
     req->status.MPI_ERROR = MPI_SUCCESS;
-    RKW_REQUEST(req).packed = NULL;
-    if (rkw.isend(rkw.state, &to, buf, size, 0, req) == RKW_DONE)
-        MPIDIU_request_complete(req);
+    send_to(&to, buf, size, MPI_BYTE, 0, req);
     int mpi_errno = done_within(req, timeout);
     if (mpi_errno != MPI_SUCCESS)
         meeting = NOBODY;

@@ -66,6 +66,10 @@ int __real_MPIR_Allreduce(const void *from, void *to, MPI_Aint count, MPI_Dataty
                           MPI_Op op, MPIR_Comm * comm, MPIR_Errflag_t * errflag);
 int __wrap_MPIR_Allreduce(const void *from, void *to, MPI_Aint count, MPI_Datatype datatype,
                           MPI_Op op, MPIR_Comm * comm, MPIR_Errflag_t * errflag) RKW_HIDDEN;
+int __real_MPIR_Allreduce_impl(const void *from, void *to, MPI_Aint count, MPI_Datatype datatype,
+                               MPI_Op op, MPIR_Comm * comm, MPIR_Errflag_t * errflag);
+int __wrap_MPIR_Allreduce_impl(const void *from, void *to, MPI_Aint count, MPI_Datatype datatype,
+                               MPI_Op op, MPIR_Comm * comm, MPIR_Errflag_t * errflag) RKW_HIDDEN;
 int __real_MPIR_Reduce(const void *from, void *to, MPI_Aint count, MPI_Datatype datatype,
                        MPI_Op op, int root, MPIR_Comm * comm, MPIR_Errflag_t * errflag);
 int __wrap_MPIR_Reduce(const void *from, void *to, MPI_Aint count, MPI_Datatype datatype,
@@ -75,6 +79,14 @@ int __wrap_MPIR_Allreduce(const void *from, void *to, MPI_Aint count, MPI_Dataty
                           MPI_Op op, MPIR_Comm * comm, MPIR_Errflag_t * errflag)
 {
     int mpi_errno = __real_MPIR_Allreduce(from, to, count, datatype, op, comm, errflag);
+    return failed_too(mpi_errno, *errflag);
+}
+
+/* What MPICH itself calls, as where it makes a communicator. */
+int __wrap_MPIR_Allreduce_impl(const void *from, void *to, MPI_Aint count, MPI_Datatype datatype,
+                               MPI_Op op, MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+{
+    int mpi_errno = __real_MPIR_Allreduce_impl(from, to, count, datatype, op, comm, errflag);
     return failed_too(mpi_errno, *errflag);
 }
 
@@ -122,9 +134,120 @@ int __wrap_MPIC_Wait(MPIR_Request * request, MPIR_Errflag_t * errflag)
     return mpi_errno == MPI_SUCCESS ? request->status.MPI_ERROR : mpi_errno;
 }
 
-/* Two leaders tell each other of their communicators: what is told of this process alone is no
- * name of a port, even where it is told of MPI_COMM_SELF. */
-static __thread int exchanges;
+int __real_MPIC_Waitall(int count, MPIR_Request ** requests, MPI_Status * statuses,
+                        MPIR_Errflag_t * errflag);
+int __wrap_MPIC_Waitall(int count, MPIR_Request ** requests, MPI_Status * statuses,
+                        MPIR_Errflag_t * errflag) RKW_HIDDEN;
+
+/* Of those that are left beside one that failed MPICH gives a class, which it refuses as the code that it
+ * takes it for. */
+int __wrap_MPIC_Waitall(int count, MPIR_Request ** requests, MPI_Status * statuses,
+                        MPIR_Errflag_t * errflag)
+{
+    int mpi_errno = __real_MPIC_Waitall(count, requests, statuses, errflag);
+    for (int i = 0; mpi_errno == MPI_ERR_IN_STATUS && statuses != MPI_STATUSES_IGNORE && i < count; i++)
+        if (statuses[i].MPI_ERROR == MPIX_ERR_PROC_FAILED_PENDING) {
+            statuses[i].MPI_ERROR = MPI_SUCCESS;
+            MPIR_ERR_SET(statuses[i].MPI_ERROR, MPIX_ERR_PROC_FAILED, "**fail");
+        }
+    return mpi_errno;
+}
+
+/* Of MPI_Bsend nothing is heard once it is done: MPICH asks again for the end of one that failed, when its
+ * request is another's. */
+static __thread int is_buffering;
+
+int __real_MPIR_Bsend_isend(const void *buf, int count, MPI_Datatype datatype, int rank, int tag,
+                            MPIR_Comm * comm, MPIR_Request ** req_p);
+int __wrap_MPIR_Bsend_isend(const void *buf, int count, MPI_Datatype datatype, int rank, int tag,
+                            MPIR_Comm * comm, MPIR_Request ** req_p) RKW_HIDDEN;
+
+int __wrap_MPIR_Bsend_isend(const void *buf, int count, MPI_Datatype datatype, int rank, int tag,
+                            MPIR_Comm * comm, MPIR_Request ** req_p)
+{
+    is_buffering = 1;
+    int mpi_errno = __real_MPIR_Bsend_isend(buf, count, datatype, rank, tag, comm, req_p);
+    is_buffering = 0;
+    return mpi_errno;
+}
+
+/* Where two groups meet a leader to whom the other leader does not answer goes straight out in MPICH, and its
+ * own group waits for what it would have told them. Here it goes on with nothing, and tells that. */
+static __thread struct {
+    int are_meeting, mpi_errno;
+} leaders;
+
+static MPIR_Errflag_t mark_of(int mpi_errno)
+{
+    return MPIR_ERR_GET_CLASS(mpi_errno) == MPIX_ERR_PROC_FAILED ? MPIR_ERR_PROC_FAILED :
+        MPIR_ERR_OTHER;
+}
+
+int __real_MPIC_Sendrecv(const void *out, MPI_Aint outs, MPI_Datatype outs_type, int to, int out_tag,
+                         void *in, MPI_Aint ins, MPI_Datatype ins_type, int from, int in_tag,
+                         MPIR_Comm * comm, MPI_Status * status, MPIR_Errflag_t * errflag);
+int __wrap_MPIC_Sendrecv(const void *out, MPI_Aint outs, MPI_Datatype outs_type, int to, int out_tag,
+                         void *in, MPI_Aint ins, MPI_Datatype ins_type, int from, int in_tag,
+                         MPIR_Comm * comm, MPI_Status * status,
+                         MPIR_Errflag_t * errflag) RKW_HIDDEN;
+
+int __wrap_MPIC_Sendrecv(const void *out, MPI_Aint outs, MPI_Datatype outs_type, int to, int out_tag,
+                         void *in, MPI_Aint ins, MPI_Datatype ins_type, int from, int in_tag,
+                         MPIR_Comm * comm, MPI_Status * status, MPIR_Errflag_t * errflag)
+{
+    int mpi_errno = __real_MPIC_Sendrecv(out, outs, outs_type, to, out_tag, in, ins, ins_type, from,
+                                         in_tag, comm, status, errflag);
+    if (mpi_errno == MPI_SUCCESS || !leaders.are_meeting)
+        return mpi_errno;
+    if (leaders.mpi_errno == MPI_SUCCESS)
+        leaders.mpi_errno = mpi_errno;
+    *errflag = mark_of(mpi_errno);
+    memset(in, 0, ins * MPIR_Datatype_get_basic_size(ins_type));
+    return MPI_SUCCESS;
+}
+
+/* How a meeting ended: for a leader as it heard itself. */
+static int met_as(int mpi_errno)
+{
+    int first = leaders.mpi_errno;
+    leaders.are_meeting = leaders.mpi_errno = 0;
+    return first != MPI_SUCCESS ? first : mpi_errno;
+}
+
+#define MEETS(real, wrap, parameters, arguments) \
+int real parameters; \
+int wrap parameters RKW_HIDDEN; \
+int wrap parameters \
+{ \
+    leaders.are_meeting = 1; \
+    return met_as(real arguments); \
+}
+
+MEETS(__real_MPIR_Get_intercomm_contextid, __wrap_MPIR_Get_intercomm_contextid,
+      (MPIR_Comm * comm, MPIR_Context_id_t * to, MPIR_Context_id_t * from), (comm, to, from))
+MEETS(__real_MPIR_Intercomm_create_impl, __wrap_MPIR_Intercomm_create_impl,
+      (MPIR_Comm * local, int leader, MPIR_Comm * peer, int remote, int tag, MPIR_Comm ** made),
+      (local, leader, peer, remote, tag, made))
+MEETS(__real_MPIR_Intercomm_merge_impl, __wrap_MPIR_Intercomm_merge_impl,
+      (MPIR_Comm * comm, int high, MPIR_Comm ** made), (comm, high, made))
+MEETS(__real_MPIR_Comm_create_impl, __wrap_MPIR_Comm_create_impl,
+      (MPIR_Comm * comm, MPIR_Group * group, MPIR_Comm ** made), (comm, group, made))
+
+/* The leaders tell each other of their communicators: what is told of this process alone is no name of a
+ * port, even where it is told of MPI_COMM_SELF. */
+static __thread int exchanges, are_told;
+
+int __real_MPIR_Bcast_allcomm_auto(void *buf, MPI_Aint count, MPI_Datatype datatype, int root,
+                                   MPIR_Comm * comm, MPIR_Errflag_t * errflag);
+int __wrap_MPIR_Bcast_allcomm_auto(void *buf, MPI_Aint count, MPI_Datatype datatype, int root,
+                                   MPIR_Comm * comm, MPIR_Errflag_t * errflag) RKW_HIDDEN;
+
+int __wrap_MPIR_Bcast_allcomm_auto(void *buf, MPI_Aint count, MPI_Datatype datatype, int root,
+                                   MPIR_Comm * comm, MPIR_Errflag_t * errflag)
+{
+    are_told = 1;
+    return __real_MPIR_Bcast_allcomm_auto(buf, count, datatype, root, comm, errflag);
+}
 
 int __real_MPID_Intercomm_exchange_map(MPIR_Comm * local, int leader, MPIR_Comm * peer, int remote,
                                        int *size, uint64_t ** gpids, int *is_low);
@@ -134,11 +257,44 @@ int __wrap_MPID_Intercomm_exchange_map(MPIR_Comm * local, int leader, MPIR_Comm 
 int __wrap_MPID_Intercomm_exchange_map(MPIR_Comm * local, int leader, MPIR_Comm * peer, int remote,
                                        int *size, uint64_t ** gpids, int *is_low)
 {
+    int were_meeting = leaders.are_meeting;
+    leaders.are_meeting = are_told = 0;
     exchanges = 1;
     int mpi_errno =
         __real_MPID_Intercomm_exchange_map(local, leader, peer, remote, size, gpids, is_low);
     exchanges = 0;
+    leaders.are_meeting = were_meeting;
+    /* The others wait for the map that the leader was to make. */
+    if (mpi_errno != MPI_SUCCESS && local->rank == leader && !are_told) {
+        int map[4] = { 0 };
+        MPIR_Errflag_t errflag = mark_of(mpi_errno);
+        MPIR_Bcast_allcomm_auto(map, 4, MPI_INT, leader, local, &errflag);
+    }
     return mpi_errno;
+}
+
+/* CH4 looks for the address of MPI_PROC_NULL, too. */
+int __wrap_MPID_Psend_init(const void *buf, int partitions, MPI_Aint count, MPI_Datatype datatype,
+                           int rank, int tag, MPIR_Comm * comm, MPIR_Info * info,
+                           MPIR_Request ** req_p) RKW_HIDDEN;
+int __wrap_MPID_Precv_init(void *buf, int partitions, MPI_Aint count, MPI_Datatype datatype,
+                           int rank, int tag, MPIR_Comm * comm, MPIR_Info * info,
+                           MPIR_Request ** req_p) RKW_HIDDEN;
+
+int __wrap_MPID_Psend_init(const void *buf, int partitions, MPI_Aint count, MPI_Datatype datatype,
+                           int rank, int tag, MPIR_Comm * comm, MPIR_Info * info,
+                           MPIR_Request ** req_p)
+{
+    return MPIDI_STUBNM_mpi_psend_init(buf, partitions, count, datatype, rank, tag, comm, info,
+                                       NULL, req_p);
+}
+
+int __wrap_MPID_Precv_init(void *buf, int partitions, MPI_Aint count, MPI_Datatype datatype,
+                           int rank, int tag, MPIR_Comm * comm, MPIR_Info * info,
+                           MPIR_Request ** req_p)
+{
+    return MPIDI_STUBNM_mpi_precv_init(buf, partitions, count, datatype, rank, tag, comm, info,
+                                       NULL, req_p);
 }
 
 /* MPICH's two tables of a communicator's ranks by node are ours: rkw.h says which functions. */

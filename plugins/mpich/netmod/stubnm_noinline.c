@@ -132,14 +132,37 @@ static void release(MPIDI_STUBNM_request_t * of)
         MPIR_Datatype_release_if_not_builtin(of->datatype);
 }
 
+/* The end of a partitioned message's start, for which this one was made, if it was. */
+static void tell_part(const MPIR_Request * req)
+{
+    if (req->completion_notification == NULL)
+        return;
+    MPIR_Request *part = MPL_container_of(req->completion_notification, MPIR_Request, cc);
+    part->status = req->status;
+    MPIR_cc_dec(&part->cc);
+}
+
+/* The end of a send. */
+static void sent(MPIR_Request * req)
+{
+    if (unlikely(RKW_REQUEST(req).packed))
+        MPL_free(RKW_REQUEST(req).packed);
+    tell_part(req);
+    MPIDIU_request_complete(req);
+}
+
 /* One that failed: the buffer is as it was, or as far as it came. */
 static void failed(MPIR_Request * req, int answer)
 {
+    if (req->kind == MPIR_REQUEST_KIND__SEND) {
+        if (!RKW_REQUEST(req).is_buffered)
+            req->status.MPI_ERROR = rkw_error(answer, __func__);
+        sent(req);
+        return;
+    }
     req->status.MPI_ERROR = rkw_error(answer, __func__);
-    if (req->kind == MPIR_REQUEST_KIND__SEND)
-        MPL_free(RKW_REQUEST(req).packed);
-    else
-        release(&RKW_REQUEST(req));
+    tell_part(req);
+    release(&RKW_REQUEST(req));
     MPIDIU_request_complete(req);
 }
 
@@ -162,8 +185,7 @@ void rkw_host_ended(void *request, const rkw_status_t * status)
         return;
     }
     if (req->kind == MPIR_REQUEST_KIND__SEND) {
-        MPL_free(of->packed);
-        MPIDIU_request_complete(req);
+        sent(req);
         return;
     }
     req->status.MPI_ERROR = MPI_SUCCESS;
@@ -186,10 +208,11 @@ void rkw_host_ended(void *request, const rkw_status_t * status)
         if (of->packed && length > 0)
             MPIR_Typerep_unpack(of->packed, length, of->buf, of->count, of->datatype, 0, &unpacked);
         if (length < of->capacity && req->status.MPI_ERROR == MPI_SUCCESS &&
-            is_broken(length, of->datatype))
+            (req->completion_notification || is_broken(length, of->datatype)))
             req->status.MPI_ERROR =
                 MPIR_Err_create_code(MPI_SUCCESS, MPIR_ERR_RECOVERABLE, __func__, __LINE__,
                                      MPI_ERR_TYPE, "**dtypemismatch", 0);
+        tell_part(req);
         release(of);
     }
     MPIDIU_request_complete(req);
@@ -215,6 +238,25 @@ static const void *bytes_of(const void *buf, MPI_Aint count, MPI_Datatype dataty
     return *packed;
 }
 
+static void send_to(const rkw_match_t * to, const void *buf, MPI_Aint count, MPI_Datatype datatype,
+                    int synchronous, MPIR_Request * req)
+{
+    int contig;
+    uint64_t number = RKW_NO_LAYOUT;
+    RKW_REQUEST(req).packed = NULL;
+    RKW_REQUEST(req).is_buffered = is_buffering;
+    MPIDI_Datatype_check_contig(datatype, contig);
+    if (!contig)
+        number = rkw.isend_layout(rkw.state, to, buf, count, datatype, synchronous, req);
+    if (number == RKW_NO_LAYOUT) {
+        MPI_Aint size;
+        const void *bytes = bytes_of(buf, count, datatype, &size, &RKW_REQUEST(req).packed);
+        number = rkw.isend(rkw.state, to, bytes, size, synchronous, req);
+    }
+    if (number == RKW_DONE)
+        sent(req);
+}
+
 int rkw_send_slowly(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int tag,
                     MPIR_Comm * comm, int offset, int synchronous, MPIR_Request ** req_p)
 {
@@ -225,28 +267,16 @@ int rkw_send_slowly(const void *buf, MPI_Aint count, MPI_Datatype datatype, int 
     else
         MPIR_Request_add_ref(req);
     MPIR_Assertp(req);
-    RKW_REQUEST(req).packed = NULL;
     *req_p = req;
-    int contig;
-    uint64_t number = RKW_NO_LAYOUT;
-    MPIDI_Datatype_check_contig(datatype, contig);
-    if (!contig)
-        number = rkw.isend_layout(rkw.state, &to, buf, count, datatype, synchronous, req);
-    if (number == RKW_NO_LAYOUT) {
-        MPI_Aint size;
-        const void *bytes = bytes_of(buf, count, datatype, &size, &RKW_REQUEST(req).packed);
-        number = rkw.isend(rkw.state, &to, bytes, size, synchronous, req);
-    }
-    if (number == RKW_DONE) {
-        MPL_free(RKW_REQUEST(req).packed);
-        MPIDIU_request_complete(req);
-    }
+    send_to(&to, buf, count, datatype, synchronous, req);
     return MPI_SUCCESS;
 }
 
-/* Begins to receive what fits, or what was matched. */
+/* Begins to receive what fits, or what was matched; a `part`, of a partitioned message, must fill the
+ * buffer. */
 static inline uint64_t receive(void *buf, MPI_Aint count, MPI_Datatype datatype,
-                               const rkw_match_t * from, void *matched, MPIR_Request * req)
+                               const rkw_match_t * from, void *matched, int part,
+                               MPIR_Request * req)
 {
     MPIDI_STUBNM_request_t *of = &RKW_REQUEST(req);
     int contig;
@@ -258,9 +288,11 @@ static inline uint64_t receive(void *buf, MPI_Aint count, MPI_Datatype datatype,
     of->capacity = size;
     of->datatype = MPI_DATATYPE_NULL;
     void *space = MPIR_get_contig_ptr(buf, lower);
-    if (unlikely(!contig)) {
+    if (unlikely(!contig || part)) {
         of->datatype = datatype;
         MPIR_Datatype_add_ref_if_not_builtin(datatype);
+    }
+    if (unlikely(!contig)) {
         uint64_t number = from ?
             rkw.irecv_layout(rkw.state, from, buf, count, datatype, req) :
             rkw.imrecv_layout(matched, buf, count, datatype, req);
@@ -285,7 +317,7 @@ int rkw_recv(void *buf, MPI_Aint count, MPI_Datatype datatype, const rkw_match_t
         MPIR_Request_add_ref(req);
     MPIR_Assertp(req);
     *req_p = req;
-    uint64_t number = receive(buf, count, datatype, from, NULL, req);
+    uint64_t number = receive(buf, count, datatype, from, NULL, 0, req);
     /* (Of one that is over the place may be another's.) */
     if (number != RKW_DONE && number != RKW_TOLD)
         RKW_REQUEST(req).number = number;
@@ -294,7 +326,7 @@ int rkw_recv(void *buf, MPI_Aint count, MPI_Datatype datatype, const rkw_match_t
 
 int rkw_mrecv(void *buf, MPI_Aint count, MPI_Datatype datatype, MPIR_Request * message)
 {
-    receive(buf, count, datatype, NULL, RKW_REQUEST(message).message, message);
+    receive(buf, count, datatype, NULL, RKW_REQUEST(message).message, 0, message);
     return MPI_SUCCESS;
 }
 
@@ -327,6 +359,7 @@ static int lpid_of(void *comm, int rank)
 }
 
 #include "rkw_other_jobs.h"
+#include "rkw_partitioned.h"
 
 /* ---- start and end ---- */
 
@@ -403,6 +436,7 @@ int MPIDI_STUBNM_mpi_comm_free_hook(MPIR_Comm * comm)
 {
     rkw_map_free(RKW_COMM(comm).map.map);
     rkw_nodes_free(RKW_COMM(comm).nodes);
+    forget_pairs(comm);
     memset(&RKW_COMM(comm), 0, sizeof RKW_COMM(comm));
     return MPI_SUCCESS;
 }
@@ -606,20 +640,6 @@ int MPIDI_STUBNM_mpi_win_attach_hook(MPIR_Win * win, void *base, MPI_Aint size)
 int MPIDI_STUBNM_mpi_win_detach_hook(MPIR_Win * win, const void *base)
 {
     return MPI_SUCCESS;
-}
-
-int MPIDI_STUBNM_mpi_psend_init(const void *buf, int partitions, MPI_Aint count,
-                                MPI_Datatype datatype, int rank, int tag, MPIR_Comm * comm,
-                                MPIR_Info * info, MPIDI_av_entry_t * av, MPIR_Request ** req_p)
-{
-    return MPIDIG_mpi_psend_init(buf, partitions, count, datatype, rank, tag, comm, info, req_p);
-}
-
-int MPIDI_STUBNM_mpi_precv_init(void *buf, int partitions, MPI_Aint count, MPI_Datatype datatype,
-                                int rank, int tag, MPIR_Comm * comm, MPIR_Info * info,
-                                MPIDI_av_entry_t * av, MPIR_Request ** req_p)
-{
-    return MPIDIG_mpi_precv_init(buf, partitions, count, datatype, rank, tag, comm, info, req_p);
 }
 
 void *MPIDI_STUBNM_mpi_alloc_mem(MPI_Aint size, MPIR_Info * info)

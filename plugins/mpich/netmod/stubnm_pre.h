@@ -13,6 +13,8 @@ typedef struct {
     uint64_t number;
     /* Memory of MPICH's that it goes from, or into, if any. */
     void *packed;
+    /* Of a send: from the program's own buffer for MPI_Bsend. */
+    int is_buffered;
     /* Of a receive: what fits, and where it goes in pieces the buffer and its datatype, which
      * is held; else null. */
     size_t capacity;
@@ -31,11 +33,13 @@ typedef struct {
 } MPIDI_STUBNM_am_request_t;
 
 /* Its ranks, and by node, where all are of this job; to how many of them messages go by Rankway: none of
- * a communicator of one process, whose messages are CH4's. */
+ * a communicator of one process, whose messages are CH4's; its partitioned messages' pairs. */
+typedef struct rkw_pairs rkw_pairs_t;
 typedef struct {
     rkw_map_t map;
     void *nodes;
     uint32_t reached;
+    rkw_pairs_t *pairs;
 } MPIDI_STUBNM_comm_t;
 
 /* Its layout, once it was needed. */
@@ -49,8 +53,10 @@ typedef struct {
 
 typedef rkw_win_t MPIDI_STUBNM_win_t;
 
+/* The other side of a partitioned message, and which of those under this tag it is. */
 typedef struct {
-    int dummy;
+    int rank, tag;
+    uint64_t pair;
 } MPIDI_STUBNM_part_t;
 
 /* Nothing: Rankway's address vector has what there is to know of a peer. */

@@ -46,11 +46,22 @@ static void told(const char *what, int code)
         fault(what, text);
 }
 
+static void well(const char *what, int code)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int len;
+    if (code == MPI_SUCCESS)
+        return;
+    MPI_Error_string(code, text, &len);
+    fault(what, text);
+}
+
 /* Collectives in which all depend on all. */
 static void together(MPI_Comm comm)
 {
     long mine = rank, all[3] = { 0 };
     MPI_Request request;
+    MPI_Comm copy;
     int code;
     told("a barrier", MPI_Barrier(comm));
     told("an allreduce", MPI_Allreduce(&mine, all, 1, MPI_LONG, MPI_SUM, comm));
@@ -65,6 +76,8 @@ static void together(MPI_Comm comm)
     code = MPI_Exscan(&mine, all, 1, MPI_LONG, MPI_SUM, comm);
     if (rank == 2)
         told("a scan of those before", code);
+    told("a copy", MPI_Comm_dup(comm, &copy));
+    told("a split", MPI_Comm_split(comm, 0, 0, &copy));
     code = MPI_Ibarrier(comm, &request);
     told("a barrier that is waited for",
          code == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : code);
@@ -80,6 +93,25 @@ static void neighbours(MPI_Comm ring)
          MPI_Neighbor_allgather(mine, 2, MPI_LONG, theirs, 2, MPI_LONG, ring));
 }
 
+/* The other group is dead: none of this one waits for its leader, and they go on. */
+static void groups(MPI_Comm local, MPI_Comm between)
+{
+    MPI_Comm made;
+    MPI_Group group;
+    long mine = 1, all = 0;
+    MPI_Comm_group(local, &group);
+    told("a merge", MPI_Intercomm_merge(between, 0, &made));
+    told("a copy between groups", MPI_Comm_dup(between, &made));
+    told("a split between groups", MPI_Comm_split(between, 0, 0, &made));
+    told("a part of an intercommunicator", MPI_Comm_create(between, group, &made));
+    told("an intercommunicator",
+         MPI_Intercomm_create(local, 0, MPI_COMM_WORLD, DEAD, 11, &made));
+    well("what is left", MPI_Allreduce(&mine, &all, 1, MPI_LONG, MPI_SUM, local));
+    if (all != 2)
+        fault("what is left", "another sum");
+    MPI_Group_free(&group);
+}
+
 /* Ends of a window's life. */
 static void windows(MPI_Comm comm, MPI_Win window)
 {
@@ -89,16 +121,6 @@ static void windows(MPI_Comm comm, MPI_Win window)
     told("a window's end", MPI_Win_free(&window));
     told("a window's end again", MPI_Win_free(&window));
     told("another window", MPI_Win_allocate(8, 8, MPI_INFO_NULL, comm, &base, &another));
-}
-
-static void well(const char *what, int code)
-{
-    char text[MPI_MAX_ERROR_STRING];
-    int len;
-    if (code == MPI_SUCCESS)
-        return;
-    MPI_Error_string(code, text, &len);
-    fault(what, text);
 }
 
 /* The other of two. */
@@ -156,13 +178,14 @@ static int survived(void)
 int main(int argc, char **argv)
 {
     MPI_Win window, fenced, dynamic, met;
-    MPI_Request early, late, barrier, any;
+    MPI_Request early, late, barrier, any, parts[2];
     MPI_Message message;
     int flag = 0, code, ranks;
-    MPI_Comm before_it, after_it, meets_it, any_of, copy, ring;
+    MPI_Comm before_it, after_it, meets_it, any_of, copy, ring, local, between;
     long *base, *at, value = 5, got = 0, before = 0;
     bool is_alone = false, are_alone;
     char *data = calloc(1, LONG), *into = calloc(1, LONG);
+    void *kept;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -190,7 +213,10 @@ int main(int argc, char **argv)
     MPI_Comm_dup(MPI_COMM_WORLD, &meets_it);
     MPI_Comm_dup(MPI_COMM_WORLD, &any_of);
     MPI_Cart_create(MPI_COMM_WORLD, 1, &ranks, &(int) { 1 }, 0, &ring);
-    int other = 2 - rank;
+    MPI_Comm_split(MPI_COMM_WORLD, rank == DEAD, 0, &local);
+    MPI_Intercomm_create(local, 0, MPI_COMM_WORLD, rank == DEAD ? 0 : DEAD, 10, &between);
+    int other = 2 - rank, space = LONG + MPI_BSEND_OVERHEAD;
+    MPI_Buffer_attach(malloc(space), space);
     base[0] = base[1] = 0;
     MPI_Win_lock_all(0, window);
     MPI_Barrier(MPI_COMM_WORLD);
@@ -203,6 +229,11 @@ int main(int argc, char **argv)
         raise(SIGKILL);
     }
     MPI_Irecv(&before, 1, MPI_LONG, DEAD, 0, MPI_COMM_WORLD, &early);
+    MPI_Psend_init(data, 2, LONG / 2, MPI_CHAR, DEAD, 6, MPI_COMM_WORLD, MPI_INFO_NULL, &parts[0]);
+    MPI_Precv_init(into, 2, LONG / 2, MPI_CHAR, DEAD, 6, MPI_COMM_WORLD, MPI_INFO_NULL, &parts[1]);
+    MPI_Startall(2, parts);
+    MPI_Pready_range(0, 1, parts[0]);
+    MPI_Bsend(data, LONG, MPI_CHAR, DEAD, 12, MPI_COMM_WORLD);
     MPI_Irecv(&before, 1, MPI_LONG, MPI_ANY_SOURCE, 0, any_of, &any);
     MPI_Send(&value, 1, MPI_LONG, DEAD, 9, MPI_COMM_WORLD);
 
@@ -212,6 +243,14 @@ int main(int argc, char **argv)
          MPI_Win_allocate(8, 8, MPI_INFO_NULL, meets_it, &at, &met));
     told("a barrier that met the death", MPI_Wait(&barrier, MPI_STATUS_IGNORE));
     died("a receive that was waiting", MPI_Wait(&early, MPI_STATUS_IGNORE));
+    for (int again = 0; again < 2; again++) {
+        died("a partitioned send", MPI_Wait(&parts[0], MPI_STATUS_IGNORE));
+        died("a partitioned receive", MPI_Wait(&parts[1], MPI_STATUS_IGNORE));
+        if (again == 0 && MPI_Startall(2, parts) == MPI_SUCCESS)
+            MPI_Pready_range(0, 1, parts[0]);
+    }
+    MPI_Request_free(&parts[0]);
+    MPI_Request_free(&parts[1]);
     died("a receive", MPI_Recv(&got, 1, MPI_LONG, DEAD, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
     died("a long send", MPI_Send(data, LONG, MPI_CHAR, DEAD, 2, MPI_COMM_WORLD));
     died("a synchronous send", MPI_Ssend(&value, 1, MPI_LONG, DEAD, 2, MPI_COMM_WORLD));
@@ -250,7 +289,11 @@ int main(int argc, char **argv)
     } while (code == MPI_SUCCESS && MPI_Wtime() < start + 5);
     died("a fetch's flush", code);
 
+    /* (It was done with the call.) */
+    well("a buffered send's end", MPI_Buffer_detach(&kept, &space));
+    free(kept);
     together(after_it);
+    groups(local, between);
     neighbours(ring);
     windows(after_it, fenced);
     windows(after_it, dynamic);
