@@ -1396,7 +1396,8 @@ int rankway_accumulate(const void *origin,
 
 /**
  * As rankway_accumulate, with the elements as they were in `result` after a
- * flush. With RANKWAY_NO_OP the origin may be null.
+ * flush. With RANKWAY_NO_OP the origin may be null. Origin and result must not overlap
+ * (MPI_Get_accumulate).
  */
 int rankway_get_accumulate(const void *origin,
                            void *result,
@@ -1481,8 +1482,8 @@ int rankway_accumulate_typed(const void *origin,
 /**
  * rankway_get_accumulate with datatypes of one and the same basic type. With
  * `request` null the elements as they were are in `result` after a flush; with
- * RANKWAY_NO_OP the origin may be null, and its datatype is not looked at
- * (MPI_Get_accumulate, MPI_Rget_accumulate).
+ * RANKWAY_NO_OP the origin may be null, and its datatype is not looked at. Origin and
+ * result must not overlap (MPI_Get_accumulate, MPI_Rget_accumulate).
  */
 int rankway_get_accumulate_typed(const void *origin,
                                  uint64_t origin_count,

@@ -69,6 +69,10 @@ fn every_error_says_what_it_said() {
         ),
         (Box::new(BootError::PeerDied { rank: 3, how: text("signal 9") }), "rank 3 died: signal 9"),
         (
+            Box::new(BootError::Unreachable { rank: 3, why: "no way" }),
+            "rank 3 cannot be reached: no way",
+        ),
+        (
             Box::new(BootError::TimedOut { what: text("fence"), missing: vec![1, 2], seconds: 30 }),
             "fence: nothing from ranks 1, 2 within 30 s; they may be stopped or stuck elsewhere \
              (RANKWAY_TIMEOUT=seconds sets the limit)",

@@ -128,7 +128,9 @@ fn code_of(e: &DeviceError) -> code {
             NetError::Library(_) | NetError::NoProvider { .. } | NetError::NoRma { .. },
         ) => code::RANKWAY_ERR_PROVIDER,
         DeviceError::Net(_) | DeviceError::Peer { .. } => code::RANKWAY_ERR_NETWORK,
-        DeviceError::NoTransport { .. } => code::RANKWAY_ERR_UNREACHABLE,
+        DeviceError::NoTransport { .. } | DeviceError::Boot(BootError::Unreachable { .. }) => {
+            code::RANKWAY_ERR_UNREACHABLE
+        }
         DeviceError::BadBusinessCard { .. } => code::RANKWAY_ERR_PEER,
         DeviceError::NoRank { .. } => code::RANKWAY_ERR_RANK,
         DeviceError::OpenedBefore => code::RANKWAY_ERR_BOOT,

@@ -20,6 +20,13 @@ pub enum BootError {
         /// What was seen: the signal, the exit code, the closed connection.
         how: String,
     },
+    /// Nothing leads to a peer, which may well be alive.
+    Unreachable {
+        /// World rank of the peer.
+        rank: u32,
+        /// What is missing and what to do.
+        why: &'static str,
+    },
     /// Peers are silent, as far as one can tell alive.
     TimedOut {
         /// The operation that was waiting.
@@ -105,6 +112,9 @@ impl fmt::Display for BootError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BootError::PeerDied { rank, how } => write!(f, "rank {rank} died: {how}"),
+            BootError::Unreachable { rank, why } => {
+                write!(f, "rank {rank} cannot be reached: {why}")
+            }
             BootError::TimedOut { what, missing, seconds } => write!(
                 f,
                 "{what}: nothing from {} within {seconds} s; they may be stopped or stuck \
@@ -179,7 +189,9 @@ impl BootError {
     /// The peer this error is about, if it is about one.
     pub fn peer(&self) -> Option<u32> {
         match self {
-            BootError::PeerDied { rank, .. } | BootError::Protocol { rank, .. } => Some(*rank),
+            BootError::PeerDied { rank, .. }
+            | BootError::Unreachable { rank, .. }
+            | BootError::Protocol { rank, .. } => Some(*rank),
             BootError::TimedOut { missing, .. } => missing.first().copied(),
             _ => None,
         }

@@ -19,6 +19,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(super) struct Agreement {
     /// Whether they may attach to each other; `None` where nobody knows.
     pub(super) attachable: Option<bool>,
+    /// Some of them see other files than the rest, and so no shared memory of theirs.
+    pub(super) apart: bool,
     /// All of them want the module for the node.
     pub(super) wanted: bool,
 }
@@ -27,9 +29,10 @@ impl Agreement {
     /// From the notes of `on_node` processes.
     fn of(notes: &[Note], on_node: u32) -> Agreement {
         let first = notes.first().map_or(0, |note| note.domain);
+        let apart = notes.len() < on_node as usize;
         let alike = notes.len() == on_node as usize && notes.iter().all(|n| n.domain == first);
         let attachable = if alike && first == 0 { None } else { Some(alike) };
-        Agreement { attachable, wanted: notes.iter().all(|note| note.wanted) }
+        Agreement { attachable, apart, wanted: notes.iter().all(|note| note.wanted) }
     }
 }
 
@@ -127,13 +130,15 @@ mod tests {
     #[test]
     fn one_that_differs_keeps_all_from_it() {
         let of = |notes: &[Note]| Agreement::of(notes, 2);
-        let agreement = |attachable, wanted| Agreement { attachable, wanted };
+        let agreement = |attachable, wanted| Agreement { attachable, apart: false, wanted };
         assert_eq!(of(&[is(7, true), is(7, true)]), agreement(Some(true), true));
         assert_eq!(of(&[is(7, true), is(7, false)]), agreement(Some(true), false));
         assert_eq!(of(&[is(7, true), is(8, true)]), agreement(Some(false), true));
         assert_eq!(of(&[is(0, true), is(7, true)]), agreement(Some(false), true));
-        assert_eq!(of(&[is(7, true)]).attachable, Some(false), "one is elsewhere");
-        assert_eq!(of(&[]).attachable, Some(false));
+        for few in [&[is(7, true)][..], &[]] {
+            let elsewhere = Agreement { attachable: Some(false), apart: true, wanted: true };
+            assert_eq!(of(few), elsewhere);
+        }
         assert_eq!(of(&[is(0, true), is(0, true)]).attachable, None);
     }
 

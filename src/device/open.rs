@@ -104,6 +104,7 @@ pub fn open_over<N: Netmod>(
     if N::WITH_NODE {
         let agreement = agreement::reach(&*boot, params.on_node, N::takes_node(&params))?;
         params.attachable = agreement.attachable;
+        params.apart = agreement.apart;
         params.takes_node = agreement.attachable == Some(true) && agreement.wanted;
     }
     let providers = N::open_providers(&params)?;

@@ -95,6 +95,8 @@ pub struct OpenParams {
     /// Whether those on this node may attach to each other's memory, all or not all;
     /// `None` where that is not known.
     pub attachable: Option<bool>,
+    /// Some on this node are known not to see the `/dev/shm` of others.
+    pub apart: bool,
     /// They may, and none of them was told of a provider ([`Netmod::takes_node`]).
     pub takes_node: bool,
 }

@@ -44,6 +44,14 @@ fn main() -> ExitCode {
             }
             Err(why) => skipped.push(("a pid namespace for each", why)),
         }
+        let shm_each = ["unshare", "--mount", "sh", "-c", own_shm, "sh"];
+        match mpirun().and_then(|words| permitted(&shm_each).map(|()| words)) {
+            Ok(words) if name != "both" => {
+                all.push(job(&[&words[..], &shm_each].concat(), "shared memory for each"));
+            }
+            Ok(_) => {}
+            Err(why) => skipped.push(("shared memory for each", why)),
+        }
         match permitted(&strange_proc) {
             Ok(()) => all.push(job(&strange_proc, "another namespace's proc")),
             Err(why) => skipped.push(("another namespace's proc", why)),
@@ -80,6 +88,10 @@ fn main() -> ExitCode {
         }
         Err(why) => skipped.push(("a user namespace for one", why)),
     }
+    match permitted(&["unshare", "--net"]) {
+        Ok(()) => all.push(Scenario::new("a network without a link/auto", 2, without_a_link)),
+        Err(why) => skipped.push(("a network without a link", why)),
+    }
     // As two machines with a link between them.
     match harness::cannot_join().filter(|_| !harness::in_scenario()) {
         None => {
@@ -111,6 +123,21 @@ fn without_proc(boot: Arc<dyn Boot>) -> Result {
     match met {
         Err(why) if !why.contains("/proc") => Err(format!("not what is missing: {why}")),
         _ => Ok(()),
+    }
+}
+
+/// Who is alive and has no address that others reach is not called dead.
+fn without_a_link(boot: Arc<dyn Boot>) -> Result {
+    if boot.rank() == 1 {
+        // SAFETY: an integer.
+        let alone = unsafe { libc::unshare(libc::CLONE_NEWNET) };
+        assert_eq!(alone, 0, "unshare: {}", std::io::Error::last_os_error());
+    }
+    let met = <Ofi as Opens>::open(boot)
+        .and_then(|context| Communicator::world(&context).barrier().map_err(text));
+    match met {
+        Err(why) if why.contains("cannot be reached") && why.contains("give it one") => Ok(()),
+        other => Err(format!("not what is missing: {other:?}")),
     }
 }
 

@@ -74,7 +74,8 @@ pub unsafe extern "C" fn rankway_accumulate(
 }
 
 /// As rankway_accumulate, with the elements as they were in `result` after a
-/// flush. With RANKWAY_NO_OP the origin may be null.
+/// flush. With RANKWAY_NO_OP the origin may be null. Origin and result must not overlap
+/// (MPI_Get_accumulate).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_get_accumulate(
     origin: *const c_void,
@@ -113,6 +114,12 @@ pub unsafe extern "C" fn rankway_fetch_and_op(
     })
 }
 
+#[cold]
+fn overlap() -> Fail {
+    let why = "origin and result overlap; MPI wants them apart: take another buffer for the result";
+    Fail::new(rankway_code::RANKWAY_ERR_ARG, why)
+}
+
 fn fetched(
     origin: *const c_void,
     result: *mut c_void,
@@ -124,6 +131,9 @@ fn fetched(
     let needed = if op == Op::NoOp { 0 } else { count };
     let operands = elements("origin", origin, needed, ty)?;
     let results = elements("result", result, count, ty)?.cast_mut();
+    if operands.addr().abs_diff(results.addr()) < needed.saturating_mul(ty.size()) {
+        return Err(overlap());
+    }
     Ok(Elements { operands, results, count, ty, op })
 }
 
@@ -266,8 +276,8 @@ pub unsafe extern "C" fn rankway_accumulate_typed(
 
 /// rankway_get_accumulate with datatypes of one and the same basic type. With
 /// `request` null the elements as they were are in `result` after a flush; with
-/// RANKWAY_NO_OP the origin may be null, and its datatype is not looked at
-/// (MPI_Get_accumulate, MPI_Rget_accumulate).
+/// RANKWAY_NO_OP the origin may be null, and its datatype is not looked at. Origin and
+/// result must not overlap (MPI_Get_accumulate, MPI_Rget_accumulate).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_get_accumulate_typed(
     origin: *const c_void,

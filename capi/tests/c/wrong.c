@@ -153,6 +153,8 @@ static void values(struct job *job)
             rankway_fetch_and_op(NULL, &old, RANKWAY_INT64, 0, 0, RANKWAY_SUM, win));
     REFUSED(RANKWAY_ERR_NULL, "`result` of 8 bytes is null",
             rankway_fetch_and_op(&word, NULL, RANKWAY_INT64, 0, 0, RANKWAY_SUM, win));
+    REFUSED(RANKWAY_ERR_ARG, "overlap",
+            rankway_fetch_and_op(&word, &word, RANKWAY_INT64, 0, 0, RANKWAY_SUM, win));
     REFUSED(RANKWAY_ERR_NULL, "`compare` of 8 bytes is null",
             rankway_compare_and_swap(&word, NULL, &old, RANKWAY_INT64, 0, 0, win));
     REFUSED(RANKWAY_ERR_RANGE, "leave",

@@ -273,22 +273,18 @@ impl Mesh {
             let id = self.next_connection;
             let peer = self.peer(rank)?;
             if peer.next_address == peer.addresses.len() {
-                if peer.silent {
-                    peer.next_address = 0;
-                    peer.silent = false;
-                    peer.refusals.clear();
-                } else {
+                if peer.addresses.is_empty() {
                     let blind = own_namespace == 0 || peer.contact_info.network_namespace == 0;
-                    let how = match peer.refusals.is_empty() {
-                        true if blind => "no address of it, and no /proc, by which processes of a \
-                                          machine find each other: mount it in all of them"
-                            .into(),
-                        true => "it published no address to reach it at".into(),
-                        false => format!("cannot be reached: {}", peer.refusals.join("; ")),
-                    };
+                    return Err(BootError::Unreachable { rank, why: no_address(blind) });
+                }
+                if !peer.silent {
+                    let how = format!("cannot be reached: {}", peer.refusals.join("; "));
                     self.suspected.insert(rank, how);
                     return Ok(());
                 }
+                peer.next_address = 0;
+                peer.silent = false;
+                peer.refusals.clear();
             }
             let address = peer.addresses[peer.next_address];
             peer.next_address += 1;
@@ -681,4 +677,15 @@ fn addresses(contact_info: &ContactInfo, near: bool) -> Vec<Address> {
     let ips =
         if near && contact_info.addresses.is_empty() { loopback } else { &contact_info.addresses };
     ips.iter().map(|&ip| Address::Tcp(SocketAddr::new(ip, contact_info.port))).collect()
+}
+
+/// Why a peer has none, of which one side may be `blind`.
+fn no_address(blind: bool) -> &'static str {
+    if blind {
+        "no address of it, and no /proc, by which processes of a machine find each other: mount it \
+         in all of them"
+    } else {
+        "it published no address: its network namespace is another, and has no interface but the \
+         loopback; give it one"
+    }
 }

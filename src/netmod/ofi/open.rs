@@ -68,10 +68,11 @@ fn named(names: &str, params: &OpenParams) -> Result<Providers<Domain>, NetError
     Ok(Providers { network, node })
 }
 
-/// shm where libfabric has it, and a network when shm does not reach all.
+/// shm where libfabric has it and all can share it, and a network when shm does not reach all.
 fn automatic(params: &OpenParams) -> Result<Providers<Domain>, NetError> {
-    let node = match Domain::open(&Request { node_local: true, ..request(params, None) }) {
-        Ok(shm) => Some(shm),
+    let node_local = || Request { node_local: true, ..request(params, None) };
+    let node = match (!params.apart).then(|| Domain::open(&node_local())).transpose() {
+        Ok(shm) => shm,
         // FI_PROVIDER may exclude shm, some builds lack it, and /dev/shm
         // may be full: the network serves the node then.
         Err(NetError::NoProvider { .. } | NetError::NoRma { .. } | NetError::NoSpace { .. }) => {

@@ -64,7 +64,10 @@ pub(super) fn check_address_space() -> Result<(), NetError> {
 pub(super) fn check_there(address: &[u8]) -> Result<(), NetError> {
     match segment(address) {
         Some(name) if !std::path::Path::new("/dev/shm").join(name).exists() => {
-            let reason = format!("its segment {name} is not in /dev/shm: it has left the job");
+            let reason = format!(
+                "its segment {name} is not in /dev/shm: it has left the job, or sees another \
+                 /dev/shm (then use RANKWAY_PROVIDER=tcp)"
+            );
             Err(NetError::Address { provider: "shm".into(), reason })
         }
         _ => Ok(()),

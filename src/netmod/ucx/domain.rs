@@ -127,11 +127,15 @@ impl Ucx {
 
     /// The error of a call.
     pub(super) fn call_error(&self, call: &'static str, status: sys::ucs_status_t) -> NetError {
+        let mut text = crate::ulimit::explained(self.lib.text(status));
+        if status == sys::UCS_ERR_UNREACHABLE {
+            text += "; its process has ended, or the two have no transport in common (UCX_TLS)";
+        }
         let error = NetError::Call {
             provider: self.caps.provider.clone(),
             call,
             code: i64::from(status),
-            text: crate::ulimit::explained(self.lib.text(status)),
+            text,
         };
         // A device that cannot lock memory returns either; others lock none.
         let denied = matches!(status, sys::UCS_ERR_NO_MEMORY | sys::UCS_ERR_IO_ERROR);
