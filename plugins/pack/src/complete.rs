@@ -58,6 +58,7 @@ impl Watch {
                 // SAFETY: [MPI], [BUF].
                 unsafe {
                     if self.mpi.read(requests, mine.index) == mine.request {
+                        mine.pending.let_go();
                         continue;
                     }
                     let (status, well) = status(mine).unwrap_or((std::ptr::null(), false));
@@ -185,17 +186,16 @@ pub(crate) unsafe fn get_status(
     status: *mut c_void,
 ) -> c_int {
     let handle = mpi::handle(request);
+    let found = || if requests::none() { None } else { mpi::get().zip(requests::of(handle)) };
     // SAFETY: as in `any`; the request stays, and its memory is put down once.
     unsafe {
-        let place = (&raw const handle).cast::<c_void>();
-        let Some(watch) = watch(place, 1) else { return next(request, flag, status) };
+        let Some((mpi, pending)) = shielded(found) else { return next(request, flag, status) };
         let mut own = [0; 4];
-        let status = seen(watch.mpi, status, &mut own);
+        let status = seen(mpi, status, &mut own);
         let code = next(request, flag, status);
         if code != 0 || *flag == 0 {
             return code;
         }
-        let (mpi, pending) = (watch.mpi, &watch.mine[0].pending);
         match shielded(|| pending.finish(mpi, status, true).then_some(())) {
             Some(()) => code,
             None => mpi::failure(),

@@ -56,14 +56,43 @@ pub(crate) unsafe fn is_leaf(mpi: &Mpi, datatype: usize) -> bool {
         || unsafe { envelope(mpi, datatype) }.is_ok_and(|envelope| envelope.combiner.is_leaf())
 }
 
-/// The layout of one element of a committed type.
+/// What is known of one element of a type.
+#[derive(Clone)]
+pub(crate) struct Learned {
+    pub(crate) layout: Layout,
+    /// Bytes of its largest basic element, if every basic element is at a multiple of
+    /// its own size in the packed bytes, however many follow each other.
+    pub(crate) grain: Option<u64>,
+}
+
+/// The largest basic element that may be a grain: the borders of fragments are at
+/// multiples of it. (With MPICH 4.0 by UCX 1.13, over shared memory and TCP, at
+/// multiples of 16 as a rule, and of 8 with `UCX_RNDV_THRESH=inf`.)
+const LARGEST_GRAIN: u64 = 8;
+
+/// What is known of one element of a committed type.
 ///
 /// # Safety
 /// \[MPI\]
-pub(crate) unsafe fn layout(mpi: &Mpi, datatype: usize) -> Result<Layout, Refusal> {
+pub(crate) unsafe fn learn(mpi: &Mpi, datatype: usize) -> Result<Learned, Refusal> {
     let mut learner = Learner { mpi, known: HashMap::new() };
     // SAFETY: [MPI].
-    unsafe { learner.layout(datatype, 0) }
+    unsafe { learner.learn(datatype, 0) }
+}
+
+/// The grain of members that follow each other, so many of each.
+fn grain<'a>(members: impl Iterator<Item = (u64, &'a Learned)>) -> Option<u64> {
+    let (mut at, mut largest) = (0u64, 1);
+    for (count, member) in members {
+        let bytes = member.layout.size().checked_mul(count)?;
+        if bytes == 0 {
+            continue;
+        }
+        let grain = member.grain.filter(|grain| at.is_multiple_of(*grain))?;
+        at = at.checked_add(bytes)?;
+        largest = largest.max(grain);
+    }
+    at.is_multiple_of(largest).then_some(largest)
 }
 
 /// # Safety
@@ -126,22 +155,22 @@ unsafe fn facts(datatype: usize) -> Result<Facts, Refusal> {
 struct Learner<'a> {
     mpi: &'a Mpi,
     /// Those met already; the type that is learnt holds all of them.
-    known: HashMap<usize, Layout>,
+    known: HashMap<usize, Learned>,
 }
 
 impl Learner<'_> {
     /// # Safety
     /// \[MPI\]
-    unsafe fn layout(&mut self, datatype: usize, depth: usize) -> Result<Layout, Refusal> {
-        if let Some(layout) = self.known.get(&datatype) {
-            return Ok(layout.clone());
+    unsafe fn learn(&mut self, datatype: usize, depth: usize) -> Result<Learned, Refusal> {
+        if let Some(learned) = self.known.get(&datatype) {
+            return Ok(learned.clone());
         }
         if depth == DEEPEST {
             return Err(format!("nested more than {DEEPEST} deep"));
         }
         // SAFETY: [MPI].
         let (envelope, facts) = unsafe { (envelope(self.mpi, datatype)?, facts(datatype)?) };
-        let made = if envelope.combiner.is_leaf() {
+        let (made, grain) = if envelope.combiner.is_leaf() {
             if facts.true_extent != facts.size {
                 return Err("a basic type with a gap".into());
             }
@@ -150,7 +179,8 @@ impl Learner<'_> {
             if facts.true_lb != 0 {
                 return Err("a basic type that does not begin at 0".into());
             }
-            bytes
+            let size = facts.size as u64;
+            (bytes, Some(size).filter(|size| size.is_power_of_two() && *size <= LARGEST_GRAIN))
         } else {
             // SAFETY: [MPI]; the envelope is this type's.
             unsafe { self.derived(datatype, &envelope, depth)? }
@@ -161,8 +191,9 @@ impl Learner<'_> {
         if made.size() != facts.size as u64 || made.size() > 0 && bounds != (true_lb, true_ub) {
             return Err(format!("{:?} has other bounds here", envelope.combiner));
         }
-        self.known.insert(datatype, made.clone());
-        Ok(made)
+        let learned = Learned { layout: made, grain };
+        self.known.insert(datatype, learned.clone());
+        Ok(learned)
     }
 
     /// # Safety
@@ -172,7 +203,7 @@ impl Learner<'_> {
         datatype: usize,
         envelope: &Envelope,
         depth: usize,
-    ) -> Result<Layout, Refusal> {
+    ) -> Result<(Layout, Option<u64>), Refusal> {
         let contents = mpi::TYPE_CONTENTS.get().ok_or(MISSING)?;
         let mut integers = vec![0 as c_int; envelope.integers as usize];
         let mut addresses = vec![0isize; envelope.addresses as usize];
@@ -192,16 +223,16 @@ impl Learner<'_> {
             // SAFETY: the array has so many handles, all live: the contents hold them.
             let result = unsafe {
                 let handle = self.mpi.read(handles, index);
-                let layout = if first_error.is_none() {
-                    self.layout(handle, depth + 1)
+                let learned = if first_error.is_none() {
+                    self.learn(handle, depth + 1)
                 } else {
                     Err(String::new())
                 };
                 self.give_back(handle);
-                layout
+                learned
             };
             match result {
-                Ok(layout) => inner.push(layout),
+                Ok(learned) => inner.push(learned),
                 Err(why) => first_error = first_error.or(Some(why)),
             }
         }
@@ -210,9 +241,18 @@ impl Learner<'_> {
         }
         let addresses: Vec<i64> = addresses.iter().map(|&at| at as i64).collect();
         let combiner = envelope.combiner;
+        let grain = match combiner {
+            // (A count, then the length of each block.)
+            Combiner::Struct => {
+                let lengths = integers.iter().skip(1).map(|&length| length as u64);
+                grain(lengths.zip(&inner))
+            }
+            _ => inner.first().and_then(|of| of.grain),
+        };
+        let types: Vec<Layout> = inner.into_iter().map(|learned| learned.layout).collect();
         let contents =
-            Contents { combiner, integers: &integers, addresses: &addresses, types: &inner };
-        contents.layout(numbers(self.mpi)?)
+            Contents { combiner, integers: &integers, addresses: &addresses, types: &types };
+        Ok((contents.layout(numbers(self.mpi)?)?, grain))
     }
 
     /// Frees a handle of contents, which are the caller's but for basic types.

@@ -7,10 +7,12 @@
 use crate::buffers::{self, Buffer};
 use crate::mpi::{self, Mpi};
 use crate::requests::{self, Pending};
+use crate::settings::SETTINGS;
 use crate::stats::{self, Call, Reason};
 use crate::types::{self, Chosen};
 use rankway_preload::shielded;
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::AtomicU8;
 
 /// What `MPI_Send` and its kin take.
 pub(crate) type Send =
@@ -59,7 +61,7 @@ impl Message {
         count: c_int,
         datatype: usize,
         peer: c_int,
-        fits: impl Fn(&Mpi) -> bool,
+        fits: impl Fn(&Chosen) -> bool,
         gap: impl Fn(&Mpi) -> bool,
     ) -> Option<Message> {
         // SAFETY: [MPI].
@@ -67,7 +69,7 @@ impl Message {
         let gap = gap(chosen.mpi);
         let reason = if peer == chosen.mpi.no_process() {
             Reason::Arguments
-        } else if !fits(chosen.mpi) {
+        } else if !fits(&chosen) {
             Reason::Unsafe
         } else if let Some(buffer) = buffers::get(chosen.bytes + usize::from(gap)) {
             // SAFETY: [MPI].
@@ -96,17 +98,13 @@ impl Message {
         peer: c_int,
     ) -> Option<Message> {
         shielded(|| {
+            // (The peer may receive it as a derived type by itself.)
+            let fits = |chosen: &Chosen| chosen.grained || chosen.mpi.unpacks_parts_of_elements();
+            let place = memory as usize;
             // SAFETY: [MPI], [BUF].
             unsafe {
-                let mut message = Message::new(
-                    call,
-                    memory as usize,
-                    count,
-                    datatype,
-                    peer,
-                    |_| true,
-                    |_| false,
-                )?;
+                let mut message =
+                    Message::new(call, place, count, datatype, peer, fits, |_| false)?;
                 message.chosen.layout.pack_raw(memory.cast(), 0, message.buffer.bytes_mut());
                 stats::count(call);
                 Some(message)
@@ -127,7 +125,7 @@ impl Message {
     ) -> Option<Message> {
         shielded(|| {
             // (What completes out of sight would not be put down.)
-            let fits = |mpi: &Mpi| mpi.completes_in_sight || call != Call::Irecv;
+            let fits = |chosen: &Chosen| chosen.mpi.completes_in_sight || call != Call::Irecv;
             // (A call that waits learns the length first.)
             let gap = |mpi: &Mpi| !mpi.cuts_at_the_end() && call != Call::Recv;
             let memory = memory as usize;
@@ -185,6 +183,59 @@ impl Message {
     }
 }
 
+/// The datatype of a receive of no elements of a derived type. (Open MPI writes a
+/// message that is too long at the address all the same, if its sender is contiguous.)
+struct Nothing {
+    datatype: usize,
+}
+
+/// Where such messages begin: as many bytes as the datatype has, and its gap. Nobody
+/// reads them.
+static NOWHERE: [AtomicU8; 3] = [const { AtomicU8::new(0) }; 3];
+
+impl Nothing {
+    /// For a receive that is not taken; `None` if it is MPI's as it is.
+    ///
+    /// # Safety
+    /// \[MPI\]
+    #[inline]
+    unsafe fn new(count: c_int, datatype: usize, peer: c_int) -> Option<Nothing> {
+        // SAFETY: [MPI].
+        if count == 0 { unsafe { Nothing::made(datatype, peer) } } else { None }
+    }
+
+    /// # Safety
+    /// \[MPI\]
+    #[cold]
+    unsafe fn made(datatype: usize, peer: c_int) -> Option<Nothing> {
+        shielded(|| {
+            let mpi = mpi::get().filter(|mpi| SETTINGS.messages && !mpi.cuts_at_the_end())?;
+            // (No element of it is to fit.)
+            if peer == mpi.no_process() || types::size(datatype)? < NOWHERE.len() as u64 {
+                return None;
+            }
+            // SAFETY: [MPI].
+            let datatype = unsafe { requests::gapped(mpi, 2) }?;
+            Some(Nothing { datatype })
+        })
+    }
+
+    /// The address, the count and the datatype.
+    fn shape(&self) -> (*mut c_void, c_int, usize) {
+        (NOWHERE.as_ptr().cast_mut().cast(), 1, self.datatype)
+    }
+}
+
+impl Drop for Nothing {
+    fn drop(&mut self) {
+        if let Some(free) = mpi::TYPE_FREE.get() {
+            // SAFETY: [SIG]; a datatype of our own, given back once: MPI keeps it as long
+            // as an operation has it.
+            unsafe { free((&raw mut self.datatype).cast()) };
+        }
+    }
+}
+
 /// # Safety
 /// \[MPI\], \[BUF\]
 #[allow(clippy::too_many_arguments, reason = "MPI's")]
@@ -227,6 +278,9 @@ pub(crate) unsafe fn recv(
     unsafe {
         let Some(mut message) = Message::to_receive(Call::Recv, memory, count, datatype, peer)
         else {
+            let nothing = Nothing::new(count, datatype, peer);
+            let (memory, count, datatype) =
+                nothing.as_ref().map_or((memory, count, datatype), Nothing::shape);
             return next(memory, count, datatype, peer, tag, comm, status);
         };
         let (mpi, mut own) = (message.chosen.mpi, Status::default());
@@ -288,6 +342,12 @@ pub(crate) unsafe fn sendrecv(
             None => (memory, count, datatype),
         };
         let mut own = Status::default();
+        let nothing = match got {
+            Some(_) => None,
+            None => Nothing::new(space, into_type, from),
+        };
+        let (into, space, into_type) =
+            nothing.as_ref().map_or((into, space, into_type), Nothing::shape);
         let (into, space, into_type, status) = match &mut got {
             Some(got) => {
                 let (count, datatype) = got.shape();
@@ -327,6 +387,12 @@ pub(crate) unsafe fn begin(
             _ => Message::packed(call, memory, count, datatype, peer),
         };
         let Some(mut message) = message else {
+            let nothing = match call {
+                Call::Irecv => Nothing::new(count, datatype, peer),
+                _ => None,
+            };
+            let (memory, count, datatype) =
+                nothing.as_ref().map_or((memory, count, datatype), Nothing::shape);
             return next(memory, count, datatype, peer, tag, comm, request);
         };
         let (address, mpi) = (message.address(), message.chosen.mpi);

@@ -2,8 +2,9 @@
 //!
 //! MPI uses a request again as soon as it has completed, in any thread, and gives
 //! all sends that are over at once the same one. So an entry is looked up before
-//! MPI is called and dropped afterwards only if it is still that one; and one that
-//! is replaced was over.
+//! MPI is called, and held by the thread that calls: to others, whose request may be
+//! the same one by then, it is not there. It is dropped afterwards only if it is
+//! still that one; and one that is replaced was over.
 
 use crate::buffers::Buffer;
 use crate::mpi::{self, Mpi};
@@ -13,12 +14,19 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
+thread_local! {
+    /// Its address is the thread's.
+    static THREAD: u8 = const { 0 };
+}
+
 /// A send or a receive of a packed buffer.
 pub(crate) struct Pending {
     /// Chosen when the operation is over.
     buffer: Mutex<Option<Buffer>>,
     /// Of a receive: the memory, and what belongs where in it.
     to: Option<(usize, Layout)>,
+    /// The thread in whose call MPI may complete it; 0 if there is none.
+    holder: AtomicUsize,
 }
 
 static PENDING: RwLock<Option<ByHandle<Arc<Pending>>>> = RwLock::new(None);
@@ -30,7 +38,21 @@ static ORPHAN_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 impl Pending {
     pub(crate) fn new(buffer: Buffer, to: Option<(usize, Layout)>) -> Arc<Pending> {
-        Arc::new(Pending { buffer: Mutex::new(Some(buffer)), to })
+        Arc::new(Pending { buffer: Mutex::new(Some(buffer)), to, holder: AtomicUsize::new(0) })
+    }
+
+    /// Returns true if the calling thread has it: a tool's calls lie within each other.
+    fn hold(&self) -> bool {
+        let me = THREAD.with(|at| (&raw const *at) as usize);
+        match self.holder.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => true,
+            Err(holder) => holder == me,
+        }
+    }
+
+    /// The call is over, and the operation is not.
+    pub(crate) fn let_go(&self) {
+        self.holder.store(0, Ordering::Release);
     }
 
     /// The operation is over: what was received goes where it belongs.
@@ -39,9 +61,9 @@ impl Pending {
     /// \[MPI\]: the status is that of this operation, which has completed without
     /// an error, or it is not `good`; \[BUF\].
     pub(crate) unsafe fn finish(&self, mpi: &Mpi, status: *const c_void, good: bool) -> bool {
-        let Some(buffer) = self.buffer.lock().ok().and_then(|mut buffer| buffer.take()) else {
-            return true;
-        };
+        // (Locked until all is there: two threads may ask for one status.)
+        let Ok(mut held) = self.buffer.lock() else { return true };
+        let Some(buffer) = held.take() else { return true };
         let Some((memory, layout)) = self.to.as_ref().filter(|_| good) else { return true };
         // SAFETY: [MPI], [BUF].
         unsafe {
@@ -147,7 +169,8 @@ pub(crate) struct Mine {
     pub(crate) pending: Arc<Pending>,
 }
 
-/// Those of an array's requests that have packed buffers.
+/// Those of an array's requests that have packed buffers, held for a call that may
+/// complete them.
 ///
 /// # Safety
 /// \[MPI\]
@@ -158,10 +181,17 @@ pub(crate) unsafe fn among(mpi: &Mpi, requests: *const c_void, count: c_int) -> 
         .filter_map(|index| {
             // SAFETY: [MPI].
             let request = unsafe { mpi.read(requests, index) };
-            let pending = table.get(&request)?.clone();
+            let pending = table.get(&request).filter(|pending| pending.hold())?.clone();
             Some(Mine { index, request, pending })
         })
         .collect()
+}
+
+/// That of a request, for a call that leaves it as it is: several threads may.
+pub(crate) fn of(request: usize) -> Option<Arc<Pending>> {
+    let table = PENDING.read().ok()?;
+    let pending = table.as_ref()?.get(&request)?;
+    (pending.holder.load(Ordering::Acquire) == 0).then(|| pending.clone())
 }
 
 /// The program gives up a request whose operation may go on: it is asked for now

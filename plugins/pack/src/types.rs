@@ -4,7 +4,7 @@
 //! program commits a type, and dropped before it frees one. A type that was
 //! committed out of sight has none, and is left to MPI.
 
-use crate::learn;
+use crate::learn::{self, Learned};
 use crate::mpi::{self, Family, Mpi};
 use crate::settings::SETTINGS;
 use crate::stats::{self, Call, Reason};
@@ -38,6 +38,7 @@ struct Entry {
 
 struct Learnt {
     layout: Layout,
+    grained: bool,
     /// The last count asked for, and its layout.
     whole: Mutex<(c_int, Layout)>,
 }
@@ -150,6 +151,17 @@ pub(crate) struct Chosen {
     pub(crate) layout: Layout,
     /// Bytes of the packed stream.
     pub(crate) bytes: usize,
+    /// No basic element lies across a multiple of 8 bytes of them.
+    pub(crate) grained: bool,
+}
+
+/// Bytes of an element of a type that the program has committed.
+pub(crate) fn size(word: usize) -> Option<u64> {
+    let handle = mpi::handle(word);
+    if present(handle).load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    find(handle).map(|entry| entry.size)
 }
 
 /// Whether a call is taken, and as what.
@@ -220,7 +232,7 @@ unsafe fn decide(call: Call, memory: usize, count: c_int, handle: usize) -> Resu
     if (memory as i64).wrapping_add(first) < 4096 {
         return Err(Reason::Arguments);
     }
-    Ok(Chosen { mpi, layout, bytes: bytes as usize })
+    Ok(Chosen { mpi, layout, bytes: bytes as usize, grained: learnt.grained })
 }
 
 impl Entry {
@@ -230,10 +242,11 @@ impl Entry {
         if self.learnt.get().is_none() {
             // (Not within the cell's lock: MPI takes locks of its own.)
             // SAFETY: [MPI].
-            let learnt = match unsafe { learn::layout(mpi, handle) } {
-                Ok(layout) => {
+            let learnt = match unsafe { learn::learn(mpi, handle) } {
+                Ok(Learned { layout, grain }) => {
                     stats::learnt(None);
-                    Ok(Learnt { whole: Mutex::new((1, layout.clone())), layout })
+                    let whole = Mutex::new((1, layout.clone()));
+                    Ok(Learnt { whole, layout, grained: grain.is_some() })
                 }
                 Err(why) => {
                     stats::learnt(Some(&why));

@@ -100,21 +100,52 @@ fn messages_arrive_as_they_do_without() {
 #[test]
 fn a_peer_without_it_is_none_the_wiser() {
     each("mpicc", |mpi, compiler| {
-        let program = mpi.build(compiler, "messages.c", "mixed", &[]);
-        let (plain, _) = mpi.run(2, None, &[&program]);
-        mpi.is_left(2, &[&program], &plain);
-        for with in [0, 1] {
-            // Each launcher tells a process its rank.
-            let text = format!(
-                "#!/bin/sh\n[ \"${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}\" != {with} ] || \
-                 export LD_PRELOAD='{}'\nexec \"$@\"\n",
-                preloaded().display()
-            );
-            let script = scratch().join(format!("mixed-{with}.{}.sh", mpi.name));
-            std::fs::write(&script, text).unwrap();
-            let (mixed, _) = mpi.run(2, None, &[Path::new("sh"), &script, &program]);
-            assert_eq!(plain, mixed, "{}: rank {with} with the library", mpi.name);
+        for name in ["messages", "fragments"] {
+            let output = format!("{name}-mixed");
+            let program = mpi.build(compiler, &format!("{name}.c"), &output, &[]);
+            let (plain, _) = mpi.run(2, None, &[&program]);
+            mpi.is_left(2, &[&program], &plain);
+            for with in [0, 1] {
+                // Each launcher tells a process its rank.
+                let text = format!(
+                    "#!/bin/sh\n[ \"${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}\" != {with} ] || \
+                     export LD_PRELOAD='{}'\nexec \"$@\"\n",
+                    preloaded().display()
+                );
+                let script = scratch().join(format!("{output}-{with}.{}.sh", mpi.name));
+                std::fs::write(&script, text).unwrap();
+                let (mixed, _) = mpi.run(2, None, &[Path::new("sh"), &script, &program]);
+                assert_eq!(plain, mixed, "{}: rank {with} with the library", mpi.name);
+            }
         }
+    });
+}
+
+/// Elements of many sizes, over fragments that end within them; received by MPI's own
+/// calls too.
+#[test]
+fn fragments_cut_no_element() {
+    each("mpicc", |mpi, compiler| {
+        let program = mpi.build(compiler, "fragments.c", "fragments", &[]);
+        mpi.same(2, &[&program], &["MPI_Send", "MPI_Recv", "MPI_Irecv"]);
+    });
+}
+
+/// MPI uses a request again, in another thread, before the call that completed it is over.
+#[test]
+fn requests_that_are_used_again_are_others() {
+    each("mpicc", |mpi, compiler| {
+        let program = mpi.build(compiler, "reused.c", "reused", &["-Wno-stringop-overflow"]);
+        mpi.same(2, &[&program], &["MPI_Isend", "MPI_Irecv"]);
+    });
+}
+
+/// A fault of the program stays an error, and writes nowhere.
+#[test]
+fn a_receive_of_nothing_changes_no_memory() {
+    each("mpicc", |mpi, compiler| {
+        let program = mpi.build(compiler, "nothing.c", "nothing", &[]);
+        mpi.same(2, &[&program], &["MPI_Send"]);
     });
 }
 

@@ -214,6 +214,12 @@ impl Mpi {
         self.family != Family::OpenMpi
     }
 
+    /// Returns true if a message may come in fragments that end anywhere. MPICH (4.0, by
+    /// UCX) unpacks each by whole basic elements and calls it truncation where one is cut.
+    pub fn unpacks_parts_of_elements(&self) -> bool {
+        self.family == Family::OpenMpi
+    }
+
     /// Returns true for a datatype that is known to be MPI's own by its handle.
     pub fn is_builtin(&self, datatype: usize) -> bool {
         match self.family {

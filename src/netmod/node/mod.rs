@@ -297,9 +297,17 @@ impl Netmod for Node {
         if let Some(peer) = self.kept.take(&address) {
             return Ok(endpoint.add(peer));
         }
-        let peer = Peer::open(&address, self.me).map_err(|why| {
-            let remedy = "libfabric's shm goes without it (RANKWAY_PROVIDER=shm)";
-            wrong(crate::ulimit::explained(format!("{why}; {remedy}")))
+        let peer = Peer::open(&address, self.me).map_err(|why| match why.raw_os_error() {
+            Some(code @ (libc::ENOMEM | libc::EMFILE | libc::ENFILE)) => NetError::Call {
+                provider: NAME.into(),
+                call: "mapping a peer's queues",
+                code: -i64::from(code),
+                text: crate::ulimit::explained(why.to_string()),
+            },
+            _ => {
+                let remedy = "libfabric's shm goes without it (RANKWAY_PROVIDER=shm)";
+                wrong(crate::ulimit::explained(format!("{why}; {remedy}")))
+            }
         })?;
         Ok(endpoint.add(Box::new(peer)))
     }

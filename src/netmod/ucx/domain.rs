@@ -127,9 +127,18 @@ impl Ucx {
 
     /// The error of a call.
     pub(super) fn call_error(&self, call: &'static str, status: sys::ucs_status_t) -> NetError {
-        let mut text = crate::ulimit::explained(self.lib.text(status));
-        if status == sys::UCS_ERR_UNREACHABLE {
-            text += "; its process has ended, or the two have no transport in common (UCX_TLS)";
+        let plain = self.lib.text(status);
+        let mut text = crate::ulimit::explained(plain.clone());
+        if text == plain {
+            text += match status {
+                sys::UCS_ERR_UNREACHABLE => {
+                    "; its process has ended, or the two have no transport in common (UCX_TLS)"
+                }
+                sys::UCS_ERR_SHMEM_SEGMENT => {
+                    "; processes in several namespaces reach each other by UCX_TLS=tcp,self"
+                }
+                _ => "",
+            };
         }
         let error = NetError::Call {
             provider: self.caps.provider.clone(),
