@@ -16,7 +16,7 @@ use self::source::{Wrong, sources};
 use crate::arguments::{self, number};
 use crate::output::progress;
 use rankway::rankmap::compact::{Representation, Strategy};
-use rankway_cli::observe::maps::Builtin;
+use rankway_cli::observe::maps::{Builtin, MILLION};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -168,7 +168,25 @@ pub(crate) fn value(args: &Args) -> Result<serde_json::Value, String> {
     crate::output::value(&report)
 }
 
+/// A topology of more ranks than the universe has.
+fn refuse_grid(args: &Args) -> Result<(), Wrong> {
+    let universe = args.universe.unwrap_or(MILLION);
+    let radices = args.radices.iter().flatten();
+    let grid = radices.fold(1_u128, |all, &one| all.saturating_mul(one.into()));
+    if grid <= universe.into() {
+        return Ok(());
+    }
+    let remedy = match u32::try_from(grid) {
+        Ok(grid) => format!("give --universe {grid} or smaller radices"),
+        Err(_) => "give smaller radices".to_owned(),
+    };
+    Err(Wrong::Arguments(format!(
+        "the grid of --radices has {grid} ranks, more than the universe of {universe}; {remedy}"
+    )))
+}
+
 fn report(args: &Args) -> Result<Report, Wrong> {
+    refuse_grid(args)?;
     let sources = sources(args);
     let alone = sources.len() == 1;
     let chart = args.svg.is_some();

@@ -219,38 +219,57 @@ fn dimensions(text: &str) -> Result<Dimensions, String> {
     }
 }
 
+/// What a file of places has in it.
+const PLACES: &str = "--indexed takes a text with a place in each line, in elements, and a length \
+                      behind it if that is not 1 (`5` or `5 3`); what follows # is left out";
+
 /// The places of a file.
 fn places(path: &Path, unit: Unit) -> Result<Pattern, String> {
     let name = if path == Path::new("-") { "stdin".into() } else { path.display().to_string() };
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let read = match path == Path::new("-") {
-        true => std::io::stdin().read_to_string(&mut text).map(drop),
-        false => std::fs::read_to_string(path).map(|all| text = all),
+        true => std::io::stdin().read_to_end(&mut bytes).map(drop),
+        false => std::fs::read(path).map(|all| bytes = all),
     };
-    read.map_err(|e| format!("cannot read {name}: {e}"))?;
-    let mut list = Vec::new();
-    for (i, line) in text.lines().enumerate() {
+    read.map_err(|e| format!("cannot read {name}: {e}; {PLACES}"))?;
+    // Places, lengths, and the lines they are in.
+    let mut list: Vec<(u64, u64)> = Vec::new();
+    let mut lines = Vec::new();
+    for (i, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();
         let numbers: Result<Vec<u64>, _> = line.split_whitespace().map(str::parse).collect();
-        let wrong = |why: &str| format!("{name}, line {}: {why}", i + 1);
+        let wrong = |why: &str| format!("{name}, line {}: {why}; {PLACES}", i + 1);
         let (at, len) = match numbers.as_deref() {
             Ok([]) => continue,
             Ok(&[at]) => (at, 1),
             Ok(&[at, len]) if len > 0 => (at, len),
-            _ => return Err(wrong("not a place, nor a place and a length of 1 or more")),
+            _ => {
+                let shown = line.trim().chars().take(40).collect::<String>();
+                let shown = shown.escape_debug();
+                return Err(wrong(&format!(
+                    "not a place, nor a place and a length of 1 or more: '{shown}'"
+                )));
+            }
         };
         if at.checked_add(len).is_none_or(|end| end > MOST) {
             return Err(wrong(&format!("beyond {MOST} elements")));
         }
+        lines.push((at, len, i + 1));
         list.push((at, len));
     }
     if list.is_empty() {
-        return Err(format!("{name}: there are no places"));
+        return Err(format!("{name}: there are no places in it; {PLACES}"));
     }
-    let mut sorted = list.clone();
-    sorted.sort_unstable();
-    if let Some(pair) = sorted.windows(2).find(|pair| pair[0].0 + pair[0].1 > pair[1].0) {
-        return Err(format!("{name}: element {} is there twice", pair[1].0));
+    lines.sort_unstable();
+    if let Some(&[(.., one), (twice, _, other)]) = (lines.windows(2))
+        .filter_map(<[_]>::first_chunk)
+        .find(|&&[(at, len, _), (next, ..)]| at + len > next)
+    {
+        let (first, second) = (one.min(other), one.max(other));
+        return Err(format!(
+            "{name}, line {second}: element {twice} is there twice, also by line {first}; leave it \
+             out of one"
+        ));
     }
     let size = unit.size();
     let blocks = list.iter().map(|&(at, len)| (len, (at * size as u64) as i64)).collect();

@@ -22,6 +22,7 @@ mod text;
 
 use crate::fixture;
 use crate::output::{self, Table};
+use crate::trace;
 use answers::Answers;
 use item::{Item, Line, Outcome, Paper};
 use serde::Serialize;
@@ -174,6 +175,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     }
     fixture::find_null_provider();
     // (What cannot be read is said before anything is measured.)
+    for directory in &args.traces {
+        trace::recorded(directory).map_err(|why| format!("--traces: {why}"))?;
+    }
     let page = args.check.as_deref().map(check::read).transpose()?;
     let report = report(args);
     if let Some(folder) = &args.svg {

@@ -36,6 +36,7 @@ mod timeline;
 mod waits;
 mod word;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Who talks in which communicator: records MPI programs and tells what they did
@@ -66,6 +67,11 @@ enum Command {
     Export(export::Args),
     /// What the definitions of a million processes take, beside the schemes of others
     Simulate(simulate::Args),
+}
+
+/// Refuses a directory without traces.
+pub(crate) fn recorded(directory: &Path) -> Result<(), String> {
+    load::paths(directory).map(drop)
 }
 
 /// What `--json` prints, of commands whose answer other commands ask for.

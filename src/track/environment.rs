@@ -18,15 +18,6 @@ impl Asked {
     /// # Errors
     /// [`TrackError::Setting`] for a variable whose value cannot be used.
     pub fn from_environment() -> Result<Asked, TrackError> {
-        let directory = std::env::var_os(TrackError::DIRECTORY).filter(|value| !value.is_empty());
-        let directory = directory.map(PathBuf::from);
-        if let Some(file) = directory.as_ref().filter(|path| path.exists() && !path.is_dir()) {
-            return Err(TrackError::Setting {
-                name: TrackError::DIRECTORY,
-                value: file.display().to_string(),
-                takes: "a directory, or where one is to be made",
-            });
-        }
         let events = std::env::var(TrackError::EVENTS).unwrap_or_default();
         let events = match events.trim() {
             "" | "on" | "1" | "yes" => true,
@@ -39,6 +30,15 @@ impl Asked {
                 });
             }
         };
+        let directory = std::env::var_os(TrackError::DIRECTORY).filter(|value| !value.is_empty());
+        let directory = directory.map(PathBuf::from);
+        if let Some(file) = directory.as_ref().filter(|path| path.exists() && !path.is_dir()) {
+            return Err(TrackError::Setting {
+                name: TrackError::DIRECTORY,
+                value: file.display().to_string(),
+                takes: "a directory, or where one is to be made",
+            });
+        }
         Ok(Asked { directory, events })
     }
 }

@@ -159,7 +159,7 @@ pub enum Chunk<'a> {
     End {
         /// Events that found no space.
         dropped: u64,
-        /// Definitions that found no space in the file.
+        /// Records of what was made or freed that found no space in the file.
         lost: u64,
     },
 }
@@ -284,7 +284,8 @@ pub struct ProcessTrace {
     pub events: BTreeMap<u32, Vec<Event>>,
     /// Events that found no space.
     pub dropped: u64,
-    /// Definitions that found no space in the file.
+    /// Records of what was made or freed that found no space in the file: what of its objects
+    /// has no end may have had one.
     pub lost: u64,
     /// The process has said all there was; not so for one that was killed.
     pub ended: bool,

@@ -16,7 +16,7 @@ use super::event::Event;
 use super::file::{Chunk, FILE_ENDING, Header};
 use super::live::LiveDefinitions;
 use super::ring::{Pushed, Ring};
-use super::sink::{Batch, Sink, Store};
+use super::sink::{Batch, Of, Sink, Store};
 use super::{clock, sync};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ pub struct Summary {
     pub dropped: u64,
     /// Definitions in it.
     pub definitions: u64,
-    /// Definitions that found no space in it.
+    /// Records of what was made or freed that found no space in it.
     pub lost: u64,
 }
 
@@ -443,7 +443,7 @@ impl Shared {
 
     fn write_definitions(&self, output: &mut Output) {
         std::mem::swap(&mut lock(&self.objects).pending, &mut output.batch);
-        output.write_batch();
+        output.write_batch(Of::Definitions);
     }
 
     /// Ends the file.
@@ -470,9 +470,9 @@ impl Shared {
 }
 
 impl Output {
-    fn write_batch(&mut self) {
+    fn write_batch(&mut self, of: Of) {
         if !self.batch.bytes.is_empty() {
-            self.sink.write(&mut self.batch);
+            self.sink.write(&mut self.batch, of);
         }
     }
 
@@ -493,7 +493,7 @@ impl Output {
                 if popped == 0 {
                     break;
                 }
-                self.write_batch();
+                self.write_batch(Of::Events);
                 if popped < CHUNK {
                     break;
                 }
@@ -509,7 +509,7 @@ impl Output {
             let (ticks, unix_nanos) = clock::both();
             self.looked = ticks;
             self.batch.add(&Chunk::Clock { ticks, unix_nanos });
-            self.write_batch();
+            self.write_batch(Of::Events);
         }
     }
 }

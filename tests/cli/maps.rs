@@ -206,7 +206,7 @@ fn bytes_against_time_as_a_chart() {
 
 #[test]
 fn wrong_arguments_are_explained() {
-    let cases: [(&[&str], &str); 15] = [
+    let cases: [(&[&str], &str); 17] = [
         (&["banana"], "--list"),
         (&["A", "--universe", "few"], "write 786432"),
         (&["A", "--universe", "0"], "at least 1"),
@@ -220,6 +220,14 @@ fn wrong_arguments_are_explained() {
         (&["--ranks", "1000000"], "not in the universe of 1000000"),
         (&["--ranks", "1,100", "--radices", "10x10"], "not in the grid"),
         (&["--ranks", "1,2", "--radices", "10x1"], "100x100x100"),
+        (
+            &["--radices", "99999x99999x99999"],
+            "999970000299999 ranks, more than the universe of 1000000",
+        ),
+        (
+            &["--ranks", "1,2", "--radices", "10x11", "--universe", "100"],
+            "110 ranks, more than the universe of 100; give --universe 110",
+        ),
         (&["A", "--bytes", "--times"], "cannot be used with"),
         (&["A", "--list"], "cannot be used with"),
     ];

@@ -101,15 +101,27 @@ fn descriptions() {
     for (text, hint) in [
         ("1\nbanana\n", "line 2: not a place"),
         ("1 0\n", "line 1: not a place"),
-        ("1 5\n3\n", "element 3 is there twice"),
+        ("1 5\n\n3\n", "line 3: element 3 is there twice, also by line 1"),
         ("7\n268435456\n", "line 2: beyond"),
         ("", "there are no places"),
-    ] {
+    ]
+    .map(|(text, hint)| (text.as_bytes(), hint))
+    .into_iter()
+    .chain([(&b"\x7fELF\x02\xff\n"[..], "line 1: not a place")])
+    {
         std::fs::write(&path, text).expect("written");
         let out = run("pack", &["--indexed", file]);
         let said = String::from_utf8_lossy(&out.stderr);
         assert_eq!(out.status.code(), Some(1), "{said}");
         assert!(said.contains(hint) && said.contains(file) && out.stdout.is_empty(), "{said}");
+        let twice = hint.contains("twice");
+        assert!(twice || said.contains("a place in each line"), "{said}");
+    }
+    for (file, hint) in [("/nonexistent", "No such file"), ("/dev/null", "no places")] {
+        let out = run("pack", &["--indexed", file]);
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(said.contains(file) && said.contains(hint), "{said}");
+        assert!(said.contains("a place in each line"), "{said}");
     }
     let _ = std::fs::remove_file(&path);
 }

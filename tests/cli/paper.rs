@@ -181,9 +181,18 @@ fn census_of_nothing_and_wrong_arguments() {
         [18.0, 14.0, 7.0, 1.0, 2.0, 1.0].map(Some)
     );
     assert!(item["not_had"].as_str().is_some_and(|why| why.contains("trace record")), "{item}");
-    let report = json("paper", &["--only", "guo/table-1", "--traces", "/nonexistent"]);
-    let why = &array(&report, "items")[0]["not_had"];
-    assert!(why.as_str().is_some_and(|why| why.contains("/nonexistent")), "{why}");
+    let empty = Folder::new("no-traces");
+    for (traces, why) in [
+        ("/nonexistent", "No such file"),
+        ("/dev/null", "is a file"),
+        (empty.text(), "has no traces"),
+    ] {
+        let out = run("paper", &["--only", "guo/table-1", "--traces", traces]);
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(1), "{said}");
+        assert!(said.contains("--traces") && said.contains(traces) && said.contains(why), "{said}");
+        assert!(out.stdout.is_empty());
+    }
     refuses(
         "paper",
         &[

@@ -1,12 +1,13 @@
 //! `rankway trace comms`: the tree of communicators, and the census of their maps.
 
 use super::calls::{Call, Process, Program, key};
+use super::leaks::predefined;
 use super::load::{Source, Traces};
 use super::replay::{Visitor, replay};
 use super::site::{Sites, told};
 use crate::output::{NONE, Table, bytes, count};
 use rankway::rankmap::{Model, RankMap};
-use rankway::track::CallClass;
+use rankway::track::{CallClass, ObjectKind};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -40,6 +41,8 @@ pub(super) struct Communicator {
     reported: u64,
     maps: Vec<Map>,
     freed: u64,
+    /// How many may have freed it: records of theirs found no space.
+    freed_unknown: u64,
     messages: u64,
     message_bytes: u64,
     puts: u64,
@@ -71,6 +74,9 @@ pub(super) struct Comms {
     distinct_maps: usize,
     distinct_map_bytes: u64,
     alive_at_once: u64,
+    /// Which the census does not count.
+    windows: u64,
+    files: u64,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
@@ -130,6 +136,7 @@ impl Tree {
                     reported: object.seen.into(),
                     maps: maps.collect(),
                     freed: object.freed.into(),
+                    freed_unknown: 0,
                     messages: 0,
                     message_bytes: 0,
                     puts: 0,
@@ -138,6 +145,13 @@ impl Tree {
                     collective_bytes: 0,
                 },
             );
+        }
+        for process in program.processes.iter().filter(|process| process.trace.lost > 0) {
+            let defined = process.trace.definitions.iter();
+            for one in defined.filter(|one| one.freed.is_none() && !predefined(one)) {
+                let into = process.object(one.id).and_then(|id| all.get_mut(&id));
+                into.into_iter().for_each(|into| into.freed_unknown += 1);
+            }
         }
         Tree(all)
     }
@@ -173,12 +187,17 @@ impl Comms {
     pub(super) fn new(program: &Program<'_>, tree: Tree) -> Comms {
         let (unified, all) = (&program.unified, tree.0);
         let (census, alive_at_once) = census(program, &all);
+        let of =
+            |kind: ObjectKind| all.values().filter(|one| one.kind == kind.name()).count() as u64;
+        let (windows, files) = (of(ObjectKind::Window), of(ObjectKind::File));
         Comms {
             communicators: all.into_values().collect(),
             census,
             distinct_maps: unified.groups.len(),
             distinct_map_bytes: unified.group_bytes() as u64,
             alive_at_once,
+            windows,
+            files,
         }
     }
 
@@ -245,9 +264,22 @@ impl Comms {
                 count(row.map_bytes),
             ]);
         }
+        let others = match (self.windows, self.files) {
+            (0, 0) => String::new(),
+            (windows, files) => {
+                format!(
+                    "; {} windows and {} files are not among them",
+                    count(windows),
+                    count(files)
+                )
+            }
+        };
         table.note(format!(
-            "at most {} alive at once on a process; {} different maps of {} together",
-            count(self.alive_at_once),
+            "at most {} communicators alive at once on a process{others}",
+            count(self.alive_at_once)
+        ));
+        table.note(format!(
+            "{} different maps of {} together",
             count(self.distinct_maps as u64),
             bytes(self.distinct_map_bytes)
         ));
@@ -258,8 +290,15 @@ impl Comms {
 impl Communicator {
     /// Returns true if a line can say both.
     fn alike(&self, other: &Communicator) -> bool {
-        (self.constructor, &self.site, &self.name, self.size, self.freed)
-            == (other.constructor, &other.site, &other.name, other.size, other.freed)
+        (self.constructor, &self.site, &self.name, self.size, self.freed, self.freed_unknown)
+            == (
+                other.constructor,
+                &other.site,
+                &other.name,
+                other.size,
+                other.freed,
+                other.freed_unknown,
+            )
             && self.maps.iter().map(|map| map.model).eq(other.maps.iter().map(|map| map.model))
     }
 
@@ -299,23 +338,31 @@ impl Communicator {
             put_bytes,
             collectives,
             collective_bytes,
-            match one.freed {
-                0 => "no".to_owned(),
-                all if all >= one.reported => "yes".to_owned(),
-                some => format!("by {some}"),
+            match (one.freed, one.freed_unknown) {
+                (0, 0) => "no".to_owned(),
+                (all, _) if all >= one.reported => "yes".to_owned(),
+                (some, 0) => format!("by {some}"),
+                (0, all) if all >= one.reported => "unknown".to_owned(),
+                (some, unknown) => format!("by {some}, {unknown} unknown"),
             },
             told(one.site.as_deref(), one.function.as_deref()),
         ]
     }
 }
 
-/// Maps by model, as the paper's Table I counts them, and how many a process had at once.
+/// Maps of communicators by model, as the paper's Table I counts them, and how many of these a
+/// process had at once. Windows and files are none.
 fn census(program: &Program<'_>, all: &BTreeMap<usize, Communicator>) -> (Vec<Row>, u64) {
     let mut rows: Vec<Row> = (Model::ALL.iter())
         .map(|model| Row { model: model.name(), communicators: 0, alive_at_once: 0, map_bytes: 0 })
         .collect();
     let row_of = |model: &str| Model::ALL.iter().position(|one| one.name() == model);
-    for map in all.values().flat_map(|one| &one.maps) {
+    let is_one = |one: &&Communicator| {
+        [ObjectKind::Communicator, ObjectKind::Intercommunicator]
+            .iter()
+            .any(|of| of.name() == one.kind)
+    };
+    for map in all.values().filter(is_one).flat_map(|one| &one.maps) {
         if let Some(row) = row_of(map.model) {
             rows[row].communicators += 1;
             rows[row].map_bytes += map.map_bytes;
@@ -325,9 +372,8 @@ fn census(program: &Program<'_>, all: &BTreeMap<usize, Communicator>) -> (Vec<Ro
     for process in &program.processes {
         let mut changes: Vec<(u64, i64, usize)> = Vec::new();
         for defined in &process.trace.definitions {
-            let Some(one) = process.object(defined.id).and_then(|id| all.get(&id)) else {
-                continue;
-            };
+            let one = process.object(defined.id).and_then(|id| all.get(&id));
+            let Some(one) = one.filter(is_one) else { continue };
             for row in one.maps.iter().filter_map(|map| row_of(map.model)) {
                 changes.push((defined.made, 1, row));
                 changes.extend(defined.freed.map(|ticks| (ticks, -1, row)));

@@ -37,7 +37,9 @@ pub(super) struct Leak {
 #[derive(Serialize)]
 pub(super) struct Limit {
     limit: Option<u64>,
-    alive_at_the_end: u64,
+    /// The most that a rank had then, of those whose record says what they freed.
+    alive_at_the_end: Option<u64>,
+    at_the_end_on_rank: Option<String>,
     most_at_once: u64,
     on_rank: String,
 }
@@ -47,6 +49,8 @@ pub(super) struct Leaks {
     leaks: Vec<Leak>,
     communicators: Limit,
     internal: u64,
+    /// What may have been freed: records of its process found no space.
+    unknown: u64,
 }
 
 pub(crate) fn run(args: &Args) -> Result<(), String> {
@@ -61,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
 }
 
 /// What the program has not made, and so does not free.
-fn predefined(defined: &Defined) -> bool {
+pub(super) fn predefined(defined: &Defined) -> bool {
     use Constructor::{ItSelf, Parent, World};
     matches!(defined.definition.constructor, World | ItSelf | Parent)
 }
@@ -93,11 +97,15 @@ impl Leaks {
             names: BTreeSet<String>,
         }
         let mut found: BTreeMap<(ObjectKind, Constructor, Option<Place>), Found> = BTreeMap::new();
-        let mut internal = 0;
+        let (mut internal, mut unknown) = (0, 0);
         let sites = Sites::default();
         for trace in traces.processes() {
             for defined in &trace.definitions {
                 if defined.freed.is_some() || predefined(defined) {
+                    continue;
+                }
+                if trace.lost > 0 {
+                    unknown += 1;
                     continue;
                 }
                 let definition = &defined.definition;
@@ -137,7 +145,7 @@ impl Leaks {
             })
             .collect();
         leaks.sort_by_key(|leak| std::cmp::Reverse(leak.most_on_a_rank));
-        Leaks { leaks, communicators: Limit::of(traces), internal }
+        Leaks { leaks, communicators: Limit::of(traces), internal, unknown }
     }
 
     pub(super) fn table(&self, traces: &Traces) -> Table {
@@ -159,18 +167,31 @@ impl Leaks {
                 table.note(format!("  named {}", leak.names.join(", ")));
             }
         }
-        if self.leaks.is_empty() {
+        let is_known = traces.processes().all(|trace| trace.lost == 0);
+        if self.leaks.is_empty() && is_known {
             table.note("all that was made was freed");
+        }
+        if self.unknown > 0 {
+            table.note(format!(
+                "and {} of which it is not known whether they were freed",
+                count(self.unknown)
+            ));
         }
         if self.internal > 0 {
             table.note(format!("and {} that the MPI made for itself", count(self.internal)));
         }
-        let Limit { limit, alive_at_the_end, most_at_once, on_rank } = &self.communicators;
+        let Limit { limit, alive_at_the_end, at_the_end_on_rank, most_at_once, on_rank } =
+            &self.communicators;
+        let at_the_end = match (alive_at_the_end, at_the_end_on_rank) {
+            (Some(alive), Some(rank)) => {
+                format!("at most {} at the end (rank {rank})", count(*alive))
+            }
+            _ => "how many at the end is not known".to_owned(),
+        };
         table.note(format!(
             "communicators, windows and files alive on a rank: at most {} at once (rank {on_rank}), \
-             {} at the end; the MPI's limit: {}",
+             {at_the_end}; the MPI's limit: {}",
             count(*most_at_once),
-            count(*alive_at_the_end),
             maybe(limit.map(count))
         ));
         table
@@ -190,23 +211,22 @@ impl Limit {
     }
 
     pub(super) fn of(traces: &Traces) -> Limit {
-        let all = traces.processes().map(|trace| {
-            let (end, most) =
-                alive(trace, |one| one.definition.constructor.object().has_communicator());
-            (most, end, trace)
-        });
+        use std::cmp::Reverse;
+        let of = |trace: &ProcessTrace| {
+            alive(trace, |one| one.definition.constructor.object().has_communicator())
+        };
+        let all: Vec<_> = traces.processes().map(|trace| (of(trace), trace)).collect();
+        let label = |trace: &ProcessTrace| traces.label(trace.header.job, trace.header.rank);
         let limits = traces.processes().filter_map(|one| one.facts.get("limit")?.parse().ok());
-        let limit = limits.min();
-        match all
-            .max_by_key(|&(most, end, trace)| (most, end, std::cmp::Reverse(trace.header.rank)))
-        {
-            Some((most_at_once, alive_at_the_end, trace)) => Limit {
-                limit,
-                alive_at_the_end,
-                most_at_once,
-                on_rank: traces.label(trace.header.job, trace.header.rank),
-            },
-            None => Limit { limit, alive_at_the_end: 0, most_at_once: 0, on_rank: String::new() },
+        let most = all.iter().max_by_key(|((_, most), trace)| (*most, Reverse(trace.header.rank)));
+        let known = all.iter().filter(|(_, trace)| trace.lost == 0);
+        let end = known.max_by_key(|((end, _), trace)| (*end, Reverse(trace.header.rank)));
+        Limit {
+            limit: limits.min(),
+            alive_at_the_end: end.map(|((end, _), _)| *end),
+            at_the_end_on_rank: end.map(|(_, trace)| label(trace)),
+            most_at_once: most.map_or(0, |((_, most), _)| *most),
+            on_rank: most.map_or_else(String::new, |(_, trace)| label(trace)),
         }
     }
 }

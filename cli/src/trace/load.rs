@@ -81,7 +81,15 @@ pub(crate) struct JobSummary {
     events: u64,
     dropped: u64,
     lost: u64,
+    lost_on: Vec<LostOn>,
     seconds: f64,
+}
+
+/// How many records of what it made or freed a process had no space for.
+#[derive(Serialize)]
+struct LostOn {
+    rank: u32,
+    lost: u64,
 }
 
 /// What every answer begins with.
@@ -120,20 +128,7 @@ impl Traces {
     /// All of a directory.
     pub(crate) fn of_directory(directory: &Path) -> Result<Traces, String> {
         let here = directory.display();
-        let entries = fs::read_dir(directory).map_err(|e| match e.kind() {
-            ErrorKind::NotADirectory => {
-                format!("{here} is a file; name the directory of the traces")
-            }
-            _ => format!("{here}: {e}; traces are made by `rankway trace record -- mpirun …`"),
-        })?;
-        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        paths.retain(|path| path.to_string_lossy().ends_with(FILE_ENDING));
-        paths.sort();
-        if paths.is_empty() {
-            return Err(format!(
-                "{here} has no traces (*{FILE_ENDING}); `rankway trace record -- mpirun …` makes some"
-            ));
-        }
+        let paths = paths(directory)?;
         let mut damaged = Vec::new();
         // A process of this number in the job has two files if a number was used again: the
         // one that began later counts.
@@ -228,10 +223,20 @@ impl Traces {
                     "  {them} did not come to the end: killed, aborted or still running"
                 ));
             }
-            for (what, lost) in [("events", told.dropped), ("definitions", told.lost)] {
-                if lost > 0 {
-                    lines.push(format!("  {lost} {what} found no space and are not there"));
-                }
+            if told.dropped > 0 {
+                let dropped = count(told.dropped);
+                lines.push(format!("  {dropped} events found no space and are not there"));
+            }
+            if told.lost > 0 {
+                let of = told.lost_on.iter();
+                let of: Vec<_> =
+                    of.map(|one| format!("{} of rank {}", count(one.lost), one.rank)).collect();
+                lines.push(format!(
+                    "  {} records of what was made or freed found no space and are not there \
+                     ({}): whether what these ranks have left was freed is not known",
+                    count(told.lost),
+                    list(&of)
+                ));
             }
         }
         for Damaged { file, why } in &self.damaged {
@@ -297,6 +302,9 @@ impl Job {
             events: self.events(),
             dropped: self.processes.iter().map(|one| one.dropped).sum(),
             lost: self.processes.iter().map(|one| one.lost).sum(),
+            lost_on: (self.processes.iter().filter(|one| one.lost > 0))
+                .map(|one| LostOn { rank: one.header.rank, lost: one.lost })
+                .collect(),
             seconds: end.saturating_sub(begin) as f64 / 1e9,
         }
     }
@@ -316,6 +324,29 @@ impl Job {
         self.files.push(file);
         self.processes.push(trace);
     }
+}
+
+/// The traces of a directory, which has some.
+///
+/// # Errors
+/// The directory cannot be read, or has none.
+pub(crate) fn paths(directory: &Path) -> Result<Vec<PathBuf>, String> {
+    let here = directory.display();
+    let entries = fs::read_dir(directory).map_err(|e| match e.kind() {
+        ErrorKind::NotADirectory => {
+            format!("{here} is a file; name the directory of the traces")
+        }
+        _ => format!("{here}: {e}; traces are made by `rankway trace record -- mpirun …`"),
+    })?;
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.to_string_lossy().ends_with(FILE_ENDING));
+    paths.sort();
+    if paths.is_empty() {
+        return Err(format!(
+            "{here} has no traces (*{FILE_ENDING}); `rankway trace record -- mpirun …` makes some"
+        ));
+    }
+    Ok(paths)
 }
 
 /// Reads a file but for events.

@@ -3,7 +3,7 @@
 use super::leaks::Limit;
 use super::load::{DIRECTORY, Job, Traces};
 use crate::output::{bytes, count};
-use rankway::track::FILE_ENDING;
+use rankway::track::{Asked, FILE_ENDING, TrackError};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -15,6 +15,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The library that is preloaded.
 const LIBRARY: &str = "librankway_track.so";
+/// What all that it says begins with.
+const MARK: &[u8] = b"rankway_track: ";
+/// The variable that says whether calls are recorded.
+const EVENTS: &str = "RANKWAY_TRACE_EVENTS";
 
 const HELP: &str = "\
 Examples:
@@ -59,6 +63,7 @@ static PENDING: AtomicU64 = AtomicU64::new(0);
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     let library = library()?;
+    refuse_settings(args.no_events)?;
     let made = !args.output.exists();
     let directory = prepare(&args.output)?;
     let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
@@ -73,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     let mut settings =
         vec![("LD_PRELOAD", preload), ("RANKWAY_TRACE", directory.clone().into_os_string())];
     if args.no_events {
-        settings.push(("RANKWAY_TRACE_EVENTS", "off".into()));
+        settings.push((EVENTS, "off".into()));
     }
     let mut command = Command::new(name);
     // Open MPI's launcher passes on what it is told to; Hydra's and Slurm's all.
@@ -101,9 +106,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
 fn library() -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os("RANKWAY_TRACK_LIBRARY").filter(|path| !path.is_empty()) {
         let path = PathBuf::from(path);
-        return path
-            .canonicalize()
-            .map_err(|e| format!("RANKWAY_TRACK_LIBRARY: {}: {e}", path.display()));
+        let here = path.display();
+        let wrong = |why: &dyn std::fmt::Display| {
+            format!(
+                "RANKWAY_TRACK_LIBRARY: {here}: {why}; `make preload` builds {LIBRARY}; without the \
+                 variable it is looked for beside this command and in ../lib"
+            )
+        };
+        let bytes = fs::read(&path).map_err(|why| wrong(&why))?;
+        if !bytes.windows(MARK.len()).any(|part| part == MARK) {
+            return Err(wrong(&format!("this is not {LIBRARY}")));
+        }
+        return path.canonicalize().map_err(|why| wrong(&why));
     }
     let own = std::env::current_exe().map_err(|e| format!("where this command is: {e}"))?;
     let own = own.canonicalize().unwrap_or(own);
@@ -116,6 +130,15 @@ fn library() -> Result<PathBuf, String> {
             beside.display()
         )
     })
+}
+
+/// What the library would not take from the environment is refused here, before the program runs.
+/// (The directory is ours to say, and so are calls with `--no-events`.)
+fn refuse_settings(no_events: bool) -> Result<(), String> {
+    match Asked::from_environment() {
+        Err(why @ TrackError::Setting { name: EVENTS, .. }) if !no_events => Err(why.to_string()),
+        _ => Ok(()),
+    }
 }
 
 /// The directory, made if need be, as every process can name it.

@@ -146,7 +146,7 @@ fn a_rank_that_is_terminated_ends_its_file() {
     });
 }
 
-/// A file system of 200 KiB for three megabytes of events each.
+/// A file system of 200 KiB, or files that may have as many, for three megabytes of events each.
 #[test]
 fn a_full_disk_harms_no_program() {
     each("mpicc", |mpi, compiler| {
@@ -171,11 +171,19 @@ fn a_full_disk_harms_no_program() {
         assert_eq!(sorted(&output.stdout), sorted(b"leaked\nleaked\n"));
         let said = text(&output.stderr);
         assert_eq!(said.matches("the file system is full").count(), 2, "{said}");
-        let traces = traces(&kept);
-        assert_eq!(traces.len(), 2);
-        for trace in &traces {
-            assert!(trace.dropped > 10_000, "{}: {} dropped", mpi.name, trace.dropped);
-            assert_eq!(leaked(trace).get(&Constructor::Dup), Some(&5), "{}", mpi.name);
+        let limited = fresh(mpi, "limited");
+        let words = [program.as_path(), Path::new("limited")];
+        let output = mpi.launch(2, &self::settings(&limited, "on"), &words);
+        assert!(output.status.success(), "{}", told(mpi.name, &output));
+        for directory in [kept, limited] {
+            let traces = traces(&directory);
+            assert_eq!(traces.len(), 2);
+            for trace in &traces {
+                assert!(trace.dropped > 10_000, "{}: {} dropped", mpi.name, trace.dropped);
+                // What was made and freed has space that events leave.
+                assert!(trace.ended && trace.lost == 0, "{}: {} lost", mpi.name, trace.lost);
+                assert_eq!(leaked(trace).get(&Constructor::Dup), Some(&5), "{}", mpi.name);
+            }
         }
     });
 }

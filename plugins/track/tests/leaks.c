@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 int main(int argc, char **argv) {
@@ -33,9 +34,15 @@ int main(int argc, char **argv) {
     fflush(stdout);
   }
   if (argc > 1 && !strcmp(argv[1], "exit")) exit(0);
-  if (argc > 1 && !strcmp(argv[1], "busy")) {
+  if (argc > 1 && (!strcmp(argv[1], "busy") || !strcmp(argv[1], "limited"))) {
+    struct rlimit limit = {200 << 10, RLIM_INFINITY};
+    if (!strcmp(argv[1], "limited")) setrlimit(RLIMIT_FSIZE, &limit);
+    MPI_Comm before;
+    MPI_Comm_dup(MPI_COMM_SELF, &before);
     for (int i = 0; i < 50000; i++)
       MPI_Sendrecv(&i, 1, MPI_INT, 0, 1, &data, 1, MPI_INT, 0, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+    // Freed when the disk is full.
+    MPI_Comm_free(&before);
   }
   if (argc > 1 && (!strcmp(argv[1], "die") || !strcmp(argv[1], "term"))) {
     int rank;

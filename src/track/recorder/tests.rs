@@ -8,11 +8,13 @@ use std::sync::atomic::AtomicUsize;
 struct Memory {
     bytes: Arc<Mutex<Vec<u8>>>,
     most: usize,
+    /// Keeps space.
+    keeps: bool,
 }
 
 impl Memory {
     fn new(most: usize) -> Memory {
-        Memory { bytes: Arc::default(), most }
+        Memory { bytes: Arc::default(), most, keeps: false }
     }
 
     fn trace(&self) -> ProcessTrace {
@@ -40,6 +42,14 @@ impl Store for Memory {
     fn cut(&mut self, len: u64) -> io::Result<()> {
         lock(&self.bytes).truncate(len as usize);
         Ok(())
+    }
+
+    fn keep(&mut self, bytes: std::ops::Range<u64>) -> io::Result<()> {
+        match self.keeps {
+            true if bytes.end > self.most as u64 => Err(io::ErrorKind::StorageFull.into()),
+            true => Ok(()),
+            false => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 }
 
@@ -187,13 +197,17 @@ fn a_full_ring_drops_and_counts() {
 #[test]
 fn a_full_disk_is_counted() {
     for most in (64..4_096).step_by(if cfg!(miri) { 997 } else { 61 }) {
-        let memory = Memory::new(most);
+        let keeps = most % 2 == 0;
+        let memory = Memory { keeps, ..Memory::new(most) };
         let recorder = recorder(&memory, 64);
         for number in 0..40 {
-            recorder.define(world());
+            let id = recorder.define(world());
             recorder.record(event(number));
             if number % 3 == 0 {
                 recorder.flush();
+            }
+            if number % 2 == 0 {
+                recorder.freed(id);
             }
         }
         let closed = recorder.close();
@@ -206,15 +220,60 @@ fn a_full_disk_is_counted() {
                 assert_eq!(summary.events + summary.dropped, 40);
                 assert_eq!(summary.definitions as usize, trace.definitions.len());
                 assert_eq!(summary.lost, trace.lost);
-                assert_eq!(summary.definitions + summary.lost, 40);
+                let freed = trace.definitions.iter().filter(|one| one.freed.is_some()).count();
+                assert_eq!(summary.definitions + freed as u64 + summary.lost, 60);
             }
             Err(why) => {
+                // The end has its space where any is kept.
+                assert!(!keeps || most < 192, "{most}");
                 assert!(matches!(why, TrackError::Write { .. }), "{why}");
                 assert!(!trace.ended && why.to_string().contains("make space"), "{why}");
             }
         }
-        assert_eq!(recorder.live(), 40);
+        assert_eq!(recorder.live(), 20);
     }
+}
+
+/// Events that fill the disk leave space for what is made and freed after them.
+#[test]
+fn a_full_disk_keeps_definitions() {
+    let most = 80 << 10;
+    let memory = Memory { keeps: true, ..Memory::new(most) };
+    let recorder = recorder(&memory, 1 << 10);
+    let before = recorder.define(world());
+    for number in 0..4_000 {
+        recorder.record(event(number));
+        if number % 256 == 0 {
+            recorder.flush();
+        }
+    }
+    recorder.flush();
+    recorder.freed(before);
+    for _ in 0..100 {
+        recorder.freed(recorder.define(world()));
+        recorder.flush();
+    }
+    let summary = recorder.close().unwrap();
+    let trace = memory.trace();
+    assert!(trace.ended && summary.events > 0 && trace.dropped > 1_000, "{summary:?}");
+    assert_eq!((summary.definitions, trace.lost), (101, 0));
+    assert!(trace.definitions.iter().all(|one| one.freed.is_some()));
+}
+
+/// On a real disk: the space that was kept is given back.
+#[cfg(all(target_os = "linux", not(miri)))]
+#[test]
+fn space_that_was_kept_is_given_back() {
+    use std::os::unix::fs::MetadataExt;
+    let dir = directory();
+    let recorder = Recorder::open(&dir, 5, 1, 4, Recording::default()).unwrap();
+    recorder.define(world());
+    recorder.record(event(1));
+    let summary = recorder.close().unwrap();
+    let told = fs::metadata(&summary.path).unwrap();
+    assert_eq!(told.len(), summary.bytes);
+    assert!(told.blocks() * 512 < 32 << 10, "{} blocks", told.blocks());
+    fs::remove_dir_all(dir).unwrap();
 }
 
 #[test]

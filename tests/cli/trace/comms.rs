@@ -146,3 +146,30 @@ fn few_ranks_are_enough() {
     Process::new(1, 0, 1).end(&quiet);
     prints("trace", &["comms", quiet.text()], &["MPI_COMM_WORLD", "direct"]);
 }
+
+/// Table I counts communicators: windows and files are said beside it.
+#[test]
+fn the_census_is_of_communicators() {
+    let directory = Directory::new();
+    for rank in 0..2 {
+        let mut process = Process::new(3, rank, 2);
+        for (id, constructor) in [
+            (10, Constructor::Dup),
+            (11, Constructor::WinAllocate),
+            (12, Constructor::WinCreate),
+            (13, Constructor::FileOpen),
+        ] {
+            let identity = Identity::world(3).child(id, 0);
+            process.define(id, u64::from(id), identity, (rank, 2), WORLD, 0, constructor);
+        }
+        process.end(&directory);
+    }
+    let report = directory.json("comms", &[]);
+    assert_eq!(array(&report, "communicators").len(), 5, "{report}");
+    let [row] = &array(&report, "census")[..] else { panic!("{report}") };
+    assert_eq!((&row["model"], &row["communicators"]), (&"direct".into(), &2.into()));
+    assert_eq!((&row["alive_at_once"], &report["alive_at_once"]), (&2.into(), &2.into()));
+    assert_eq!((&report["windows"], &report["files"]), (&2.into(), &1.into()));
+    let text = prints("trace", &["comms", directory.text()], &["2 windows and 1 files are not"]);
+    assert!(text.contains("at most 2 communicators alive at once"), "{text}");
+}

@@ -115,9 +115,14 @@ impl Process {
     }
 
     /// Its file, in which it has come to its end.
-    pub(crate) fn end(mut self, directory: &Directory) {
+    pub(crate) fn end(self, directory: &Directory) {
+        self.end_without(0, directory);
+    }
+
+    /// The same, where so many records of what it made or freed found no space.
+    pub(crate) fn end_without(mut self, lost: u64, directory: &Directory) {
         self.flush();
-        self.add(Chunk::End { dropped: 0, lost: 0 });
+        self.add(Chunk::End { dropped: 0, lost });
         self.killed(directory);
     }
 

@@ -3,6 +3,7 @@
 use crate::command::command;
 use crate::job::Directory;
 use crate::leaks::leaking;
+use crate::mpis::preloaded;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -21,12 +22,9 @@ fn output(command: &mut Command) -> (Option<i32>, String, String) {
     (status.code(), text(&stdout), text(&stderr))
 }
 
-/// An empty file would make the loader complain in every process: the C library itself is
-/// one that is always there already.
+/// The library that records: in a shell it has nothing to do.
 fn harmless() -> std::path::PathBuf {
-    let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux");
-    let line = maps.lines().find(|line| line.contains("libc.so") || line.contains("libc-2"));
-    line.and_then(|line| line.split_whitespace().last()).expect("the C library").into()
+    preloaded("librankway_track.so")
 }
 
 #[test]
@@ -92,10 +90,30 @@ fn signals_and_their_status_are_passed_on() {
 #[test]
 fn what_cannot_be_is_named() {
     let directory = Directory::new();
-    let nowhere = Path::new("/nonexistent/lib.so");
-    let (code, _, said) = output(&mut record(nowhere, &["--", "true"]));
-    assert_eq!(code, Some(1));
-    assert!(said.contains("RANKWAY_TRACK_LIBRARY") && said.contains("/nonexistent/lib.so"));
+    let own = std::env::current_exe().expect("there");
+    for (library, why) in [
+        (Path::new("/nonexistent/lib.so"), "No such file"),
+        (Path::new("/"), "directory"),
+        (&own, "this is not librankway_track.so"),
+    ] {
+        let mut command = record(library, &["-o", directory.text(), "--", "echo", "runs"]);
+        let (code, out, said) = output(&mut command);
+        assert_eq!((code, &*out), (Some(1), ""), "{said}");
+        let library = library.to_str().expect("text");
+        for part in ["RANKWAY_TRACK_LIBRARY", library, why, "make preload"] {
+            assert!(said.contains(part), "no {part} in {said}");
+        }
+        assert!(!said.contains("MPI_Init"), "{said}");
+    }
+    // What the library would not take is said before the program runs.
+    for (options, status, ran) in [(&[][..], 1, ""), (&["--no-events"], 0, "runs\n")] {
+        let args = [options, &["-o", directory.text(), "--", "echo", "runs"]].concat();
+        let mut command = record(&harmless(), &args);
+        let (code, out, said) = output(command.env("RANKWAY_TRACE_EVENTS", "maybe"));
+        assert_eq!((code, &*out), (Some(status), ran), "{said}");
+        assert_eq!(said.contains("RANKWAY_TRACE_EVENTS is 'maybe'; it takes on"), status == 1);
+        assert_eq!(said.contains("MPI_Init"), status == 0, "{said}");
+    }
     for (args, parts) in [
         (["-o", "/dev/null/x", "--", "true"], ["--output", "/dev/null/x"]),
         (["-o", directory.text(), "--", "/nonexistent/program"], ["cannot start", "/nonexistent"]),
