@@ -73,6 +73,10 @@ fn every_error_says_what_it_said() {
             "rank 3 cannot be reached: no way",
         ),
         (
+            Box::new(BootError::GaveUp { rank: 3, why: text("no memory") }),
+            "rank 3 gave up: no memory",
+        ),
+        (
             Box::new(BootError::TimedOut { what: text("fence"), missing: vec![1, 2], seconds: 30 }),
             "fence: nothing from ranks 1, 2 within 30 s; they may be stopped or stuck elsewhere \
              (RANKWAY_TIMEOUT=seconds sets the limit)",

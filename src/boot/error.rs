@@ -27,6 +27,13 @@ pub enum BootError {
         /// What is missing and what to do.
         why: &'static str,
     },
+    /// A peer lives and has left a collective.
+    GaveUp {
+        /// World rank of the peer.
+        rank: u32,
+        /// Its own error.
+        why: String,
+    },
     /// Peers are silent, as far as one can tell alive.
     TimedOut {
         /// The operation that was waiting.
@@ -115,6 +122,7 @@ impl fmt::Display for BootError {
             BootError::Unreachable { rank, why } => {
                 write!(f, "rank {rank} cannot be reached: {why}")
             }
+            BootError::GaveUp { rank, why } => write!(f, "rank {rank} gave up: {why}"),
             BootError::TimedOut { what, missing, seconds } => write!(
                 f,
                 "{what}: nothing from {} within {seconds} s; they may be stopped or stuck \
@@ -191,6 +199,7 @@ impl BootError {
         match self {
             BootError::PeerDied { rank, .. }
             | BootError::Unreachable { rank, .. }
+            | BootError::GaveUp { rank, .. }
             | BootError::Protocol { rank, .. } => Some(*rank),
             BootError::TimedOut { missing, .. } => missing.first().copied(),
             _ => None,

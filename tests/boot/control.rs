@@ -140,7 +140,7 @@ fn strangers(boot: Arc<dyn Boot>) {
         vec![0xff; 100_000],
         // All is right but the secret.
         [
-            &b"rankway\x02"[..],
+            &b"rankway\x03"[..],
             &boot.job().to_le_bytes(),
             &boot.rank().to_le_bytes(),
             &((boot.rank() + 1) % 3).to_le_bytes(),

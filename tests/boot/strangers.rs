@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 plays!(part);
 
 /// What greetings and answers begin with.
-const MAGIC: &[u8; 8] = b"rankway\x02";
+const MAGIC: &[u8; 8] = b"rankway\x03";
 const GREETING: usize = 40;
 const ANSWER: usize = 24;
 
@@ -184,7 +184,7 @@ fn liar(boot: Arc<dyn Boot>, seen: bool) {
         1 => {
             let mut stream = call_as(&boot, &control, 1);
             stream.read_exact(&mut [0; ANSWER]).unwrap();
-            let says = |rank: u32| [&rank.to_le_bytes()[..], &[0; 8], b"a lie"].concat();
+            let says = |rank: u32| [&rank.to_le_bytes()[..], &[0; 9], b"a lie"].concat();
             let lies = [says(2), says(0), says(99), b"odd".to_vec()];
             let lies = (0..).zip(&lies).flat_map(|(n, lie)| frame(0, n, DEATH, 0, lie));
             let truth = frame(1, 4, DATA, BROADCAST, b"the truth");

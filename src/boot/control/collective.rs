@@ -196,13 +196,15 @@ impl<'a> Collective<'a> {
     /// for a short while.
     fn poison(&self, error: &BootError) {
         const LIMIT: Duration = Duration::from_secs(2);
-        let (rank, how) = match error {
-            BootError::PeerDied { rank, how } => (*rank, how.clone()),
-            other => (self.control.boot.rank(), format!("gave up: {other}")),
+        let group = self.members.name();
+        let (is_others, rank, gave_up, how) = match error {
+            BootError::PeerDied { rank, how } => (true, *rank, false, how.clone()),
+            BootError::GaveUp { rank, why } => (true, *rank, true, why.clone()),
+            own => (false, self.control.boot.rank(), true, own.to_string()),
         };
-        let notice = FailureNotice { rank, group: self.members.name(), how };
+        let notice = FailureNotice { rank, group, gave_up, how };
         let payload = notice.encode();
-        if matches!(error, BootError::PeerDied { .. }) {
+        if is_others {
             self.control.mesh().note_broken(notice);
         }
         let Members { count: n, me, .. } = *self.members;

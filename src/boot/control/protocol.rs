@@ -10,7 +10,7 @@
 //! not repeat it. Frames from one peer are numbered, but the last, its goodbye.
 
 /// Marks both directions; its last byte is the version.
-const MAGIC: [u8; 8] = *b"rankway\x02";
+const MAGIC: [u8; 8] = *b"rankway\x03";
 
 pub(super) const GREETING: usize = 8 + 8 + 4 + 4 + 16;
 pub(super) const ANSWER: usize = 8 + 16;
@@ -114,18 +114,23 @@ pub(super) struct FailureNotice {
     pub(super) rank: u32,
     /// What the group is called; 0 where it has no name.
     pub(super) group: u64,
+    /// It lives, and has left a collective.
+    pub(super) gave_up: bool,
+    /// How it died, or why it left.
     pub(super) how: String,
 }
 
 impl FailureNotice {
     pub(super) fn encode(&self) -> Vec<u8> {
-        [&self.rank.to_le_bytes()[..], &self.group.to_le_bytes(), self.how.as_bytes()].concat()
+        let (rank, group) = (self.rank.to_le_bytes(), self.group.to_le_bytes());
+        [&rank[..], &group, &[self.gave_up.into()], self.how.as_bytes()].concat()
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let (head, how) = bytes.split_first_chunk::<12>()?;
+        let (head, how) = bytes.split_first_chunk::<13>()?;
         let how = String::from_utf8_lossy(how).into_owned();
-        Some(FailureNotice { rank: u32_at(head, 0), group: u64_at(head, 4), how })
+        let (rank, group) = (u32_at(head, 0), u64_at(head, 4));
+        Some(FailureNotice { rank, group, gave_up: head[12] != 0, how })
     }
 }
 
@@ -224,8 +229,10 @@ mod tests {
         }
 
         #[test]
-        fn failure_notices_survive(rank: u32, group: u64, how: String, cut in 0usize..12) {
-            let notice = FailureNotice { rank, group, how };
+        fn failure_notices_survive(
+            rank: u32, group: u64, gave_up: bool, how: String, cut in 0usize..13
+        ) {
+            let notice = FailureNotice { rank, group, gave_up, how };
             let bytes = notice.encode();
             prop_assert_eq!(FailureNotice::decode(&bytes[..cut]), None);
             prop_assert_eq!(FailureNotice::decode(&bytes), Some(notice));

@@ -44,8 +44,7 @@ impl Mesh {
     ///
     /// No group is called 0.
     pub(in crate::boot::control) fn broken(&self, group: u64) -> Option<BootError> {
-        let FailureNotice { rank, how, .. } = self.received.broken.get(&group)?.clone();
-        Some(BootError::PeerDied { rank, how })
+        Some(told(self.received.broken.get(&group)?.clone()))
     }
 
     /// Notes that a collective of the group in `notice` was given up.
@@ -112,10 +111,10 @@ impl Mesh {
         let mut ranks: Vec<u32> = open.filter_map(|connection| connection.peer).collect();
         ranks.sort_unstable();
         ranks.dedup();
+        let notice = FailureNotice { rank, group: 0, gave_up: false, how };
         for to in ranks.into_iter().filter(|&to| to != rank) {
             // Who cannot be told hears of it by other ways.
-            let _ =
-                self.send(to, Frame::death(&FailureNotice { rank, group: 0, how: how.clone() }));
+            let _ = self.send(to, Frame::death(&notice));
         }
     }
 
@@ -156,9 +155,15 @@ impl Mesh {
 
 /// What a poisoned frame of `from` says.
 pub(in crate::boot::control) fn read_poison(from: u32, payload: &[u8]) -> BootError {
-    match FailureNotice::decode(payload) {
-        Some(FailureNotice { rank, how, .. }) => BootError::PeerDied { rank, how },
-        None => BootError::PeerDied { rank: from, how: "gave up the collective".into() },
+    let why = || BootError::GaveUp { rank: from, why: "it does not say why".into() };
+    FailureNotice::decode(payload).map_or_else(why, told)
+}
+
+/// A notice as the error of who was told.
+fn told(FailureNotice { rank, gave_up, how, .. }: FailureNotice) -> BootError {
+    match gave_up {
+        true => BootError::GaveUp { rank, why: how },
+        false => BootError::PeerDied { rank, how },
     }
 }
 
