@@ -233,8 +233,7 @@ fn places(path: &Path, unit: Unit) -> Result<Pattern, String> {
     };
     read.map_err(|e| format!("cannot read {name}: {e}; {PLACES}"))?;
     // Places, lengths, and the lines they are in.
-    let mut list: Vec<(u64, u64)> = Vec::new();
-    let mut lines = Vec::new();
+    let mut list: Vec<(u64, u64, usize)> = Vec::new();
     for (i, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();
         let numbers: Result<Vec<u64>, _> = line.split_whitespace().map(str::parse).collect();
@@ -254,14 +253,14 @@ fn places(path: &Path, unit: Unit) -> Result<Pattern, String> {
         if at.checked_add(len).is_none_or(|end| end > MOST) {
             return Err(wrong(&format!("beyond {MOST} elements")));
         }
-        lines.push((at, len, i + 1));
-        list.push((at, len));
+        list.push((at, len, i + 1));
     }
     if list.is_empty() {
         return Err(format!("{name}: there are no places in it; {PLACES}"));
     }
-    lines.sort_unstable();
-    if let Some(&[(.., one), (twice, _, other)]) = (lines.windows(2))
+    let mut sorted = list.clone();
+    sorted.sort_unstable();
+    if let Some(&[(.., one), (twice, _, other)]) = (sorted.windows(2))
         .filter_map(<[_]>::first_chunk)
         .find(|&&[(at, len, _), (next, ..)]| at + len > next)
     {
@@ -272,15 +271,15 @@ fn places(path: &Path, unit: Unit) -> Result<Pattern, String> {
         ));
     }
     let size = unit.size();
-    let blocks = list.iter().map(|&(at, len)| (len, (at * size as u64) as i64)).collect();
+    let blocks = list.iter().map(|&(at, len, _)| (len, (at * size as u64) as i64)).collect();
     let run = list[0].1;
-    let loops = match list.iter().all(|&(_, len)| len == run) {
+    let loops = match list.iter().all(|&(_, len, _)| len == run) {
         true => {
-            let index = list.iter().map(|&(at, _)| at as u32).collect();
+            let index = list.iter().map(|&(at, ..)| at as u32).collect();
             manual::Loops::List { at: 0, index, run: run as usize }
         }
         false => {
-            let list = list.iter().map(|&(at, len)| (at as usize, len as usize));
+            let list = list.iter().map(|&(at, len, _)| (at as usize, len as usize));
             manual::Loops::Blocks(list.collect())
         }
     };

@@ -223,7 +223,6 @@ impl Sink {
     }
 
     fn try_write(&mut self, batch: &Batch) -> io::Result<()> {
-        may_have(self.written + batch.bytes.len() as u64)?;
         if let Err(why) = self.store.write_all(&batch.bytes) {
             // Back to whole chunks. (If not even that can be done, readers stop there.)
             let _ = self.store.cut(self.written);
@@ -238,7 +237,8 @@ impl Sink {
     /// Writes the last chunks, also where others did not fit: they are short, and space was
     /// kept for them, or cutting back made some. Gives back what is left of it.
     pub(super) fn end(&mut self, batch: &Batch) -> Result<(), TrackError> {
-        let ended = self.try_write(batch).and_then(|()| self.store.flush());
+        let fits = may_have(self.written + batch.bytes.len() as u64);
+        let ended = fits.and_then(|()| self.try_write(batch)).and_then(|()| self.store.flush());
         if self.kept.is_some_and(|kept| kept > self.written) {
             // (What cannot be given back goes with the file.)
             let _ = self.store.cut(self.written);
