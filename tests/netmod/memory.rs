@@ -5,9 +5,35 @@ use super::{Opens, Pair};
 use crate::ensure;
 use crate::harness::{Result, text};
 use rankway::boot::Boot;
-use rankway::netmod::{AGAIN, Iov, IovTransfer, NetError, PENDING, Transfer, UNSUPPORTED};
+use rankway::netmod::{
+    AGAIN, Iov, IovTransfer, NetError, OpenParams, PENDING, Transfer, UNSUPPORTED,
+};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// Opening for a job of a million takes memory for the peers that are met, not for all.
+pub fn million<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const MOST: u64 = 16 << 20;
+    let resident = || -> Result<u64> {
+        let statm = std::fs::read_to_string("/proc/self/statm").map_err(text)?;
+        let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+        Ok(pages.ok_or("no size in statm")? * 4096)
+    };
+    let peers = boot.size();
+    let open = |peers| -> Result<u64> {
+        let params = OpenParams { peers, on_node: 2, ..OpenParams::default() };
+        let before = resident()?;
+        let providers = N::open_providers(&params).map_err(text)?;
+        let netmod = providers.network.or(providers.node).ok_or("no provider")?;
+        let _endpoint = netmod.open_endpoint().map_err(text)?;
+        Ok(resident()?.saturating_sub(before))
+    };
+    // (The first brings the library's own, which some keep.)
+    let few = open(peers)?;
+    let many = open(1 << 20)?;
+    ensure!(many < few + MOST, "{many} bytes for a million, {few} for {peers}");
+    Ok(())
+}
 
 /// Registered memory of this rank, and how the other reaches its own.
 pub struct Exposed<N: Opens> {

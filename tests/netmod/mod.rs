@@ -36,7 +36,8 @@ type Body = fn(Arc<dyn Boot>) -> Result;
 
 /// All scenarios, with these variables in the environment.
 pub fn all<N: Opens>(name: &str, env: &[(&'static str, &str)]) -> Vec<Scenario> {
-    let bodies: [(&str, Body); 10] = [
+    let bodies: [(&str, Body); 11] = [
+        ("a million peers", memory::million::<N>),
         ("packets of all sizes", packets::sizes::<N>),
         ("a flood of packets", packets::flood::<N>),
         ("bulk of all lengths", bulk::lengths::<N>),

@@ -19,6 +19,9 @@ pub(super) const COPIED: usize = 1024;
 
 /// shm keeps its peers in a fixed array (`SMR_MAX_PEERS` in its source).
 pub(super) const SHM_PEERS: u32 = 256;
+/// What an address vector is told to expect at most: it takes more, but has memory for these at
+/// once, and a million took 128 MiB.
+pub(super) const EXPECTED: u32 = 64;
 /// Longest address that is a string (`SMR_NAME_MAX` in shm's source).
 pub(super) const MAX_NAME: usize = 256;
 /// Iov entries one call takes at most, whatever the provider would.

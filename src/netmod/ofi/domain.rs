@@ -1,7 +1,7 @@
 //! A provider opened: fabric, domain, address vector.
 
 use super::bindings as sys;
-use super::constants::{COPIED, MAX_IOV, MAX_NAME, PACKET};
+use super::constants::{COPIED, EXPECTED, MAX_IOV, MAX_NAME, PACKET};
 use super::ffi::{self, Library};
 use super::gate::Setup;
 use super::lock_reaper::LockReaper;
@@ -29,6 +29,29 @@ impl Limits {
     }
 }
 
+/// An address vector. Its owner closes it before the domain, and after the endpoints that are
+/// bound to it.
+pub(super) struct Av(*mut sys::fid_av);
+
+// SAFETY: as of `Domain`, whose part it is.
+unsafe impl Send for Av {}
+// SAFETY: as above.
+unsafe impl Sync for Av {}
+
+impl Av {
+    pub(super) fn as_ptr(&self) -> *mut sys::fid_av {
+        self.0
+    }
+}
+
+impl Drop for Av {
+    fn drop(&mut self) {
+        // SAFETY: opened by `Domain::open_av`, and closed once. (The fid is the first member of
+        // every object, fabric(7).)
+        unsafe { ffi::fi_close(self.0.cast()) };
+    }
+}
+
 /// One libfabric provider with its domain and address vector.
 pub struct Domain {
     pub(super) lib: &'static Library,
@@ -39,7 +62,8 @@ pub struct Domain {
     pub(super) inject: usize,
     pub(super) limits: Limits,
     pub(super) domain: *mut sys::fid_domain,
-    pub(super) av: *mut sys::fid_av,
+    /// The address vector of all endpoints, where they do not have one each.
+    pub(super) shared_av: Option<Arc<Av>>,
     pub(super) fabric: *mut sys::fid_fabric,
     /// Local registrations made.
     registered: AtomicU32,
@@ -47,6 +71,8 @@ pub struct Domain {
     pub(super) setup: Setup,
     /// Endpoints have gates.
     pub(super) gated: bool,
+    /// Processes that there may be.
+    peers: u32,
     /// An address of this provider, to tell garbage from addresses.
     sample: Vec<u8>,
     /// Frees locks of shm's queues that killed processes hold.
@@ -125,11 +151,12 @@ impl Domain {
             caps,
             mr_mode,
             domain: null_mut(),
-            av: null_mut(),
+            shared_av: None,
             fabric: null_mut(),
             registered: AtomicU32::new(0),
             setup: Setup::default(),
             gated: false,
+            peers: request.peers,
             sample: Vec::new(),
             lock_reaper: None,
             stale_keys: StaleKeys::default(),
@@ -145,14 +172,36 @@ impl Domain {
             this.check("fi_fabric", rc)?;
             let rc = ffi::fi_domain(this.fabric, info, &mut this.domain, null_mut());
             this.check("fi_domain", rc)?;
-            let mut attr: sys::fi_av_attr = std::mem::zeroed();
-            attr.type_ = sys::FI_AV_TABLE;
-            // shm refuses to be told of more than it takes.
-            attr.count = request.peers.min(this.caps.max_peers) as usize;
-            let rc = ffi::fi_av_open(this.domain, &mut attr, &mut this.av, null_mut());
-            this.check("fi_av_open", rc)?;
+        }
+        if !this.has_own_avs() {
+            this.shared_av = Some(Arc::new(this.open_av()?));
         }
         Ok(Arc::new(this))
+    }
+
+    /// The `tcp` of libfabric 2.x keeps its connections with the address vector, and what it knew
+    /// of one that ended for the next in its place: of two that connect to each other at once, each
+    /// may then close the other's. An endpoint that has all of them to itself begins with none.
+    pub(super) fn has_own_avs(&self) -> bool {
+        self.caps.provider == "tcp"
+    }
+
+    /// The address vector of an endpoint.
+    pub(super) fn av(&self) -> Result<Arc<Av>, NetError> {
+        self.shared_av.clone().map_or_else(|| self.open_av().map(Arc::new), Ok)
+    }
+
+    fn open_av(&self) -> Result<Av, NetError> {
+        // SAFETY: all zeroes are the defaults.
+        let mut attr: sys::fi_av_attr = unsafe { std::mem::zeroed() };
+        attr.type_ = sys::FI_AV_TABLE;
+        // shm refuses to be told of more than it takes.
+        attr.count = self.peers.min(self.caps.max_peers).min(EXPECTED) as usize;
+        let mut av = null_mut();
+        // SAFETY: the domain is open, and outlives the vector (the rule of `Av`).
+        let rc = unsafe { ffi::fi_av_open(self.domain, &mut attr, &mut av, null_mut()) };
+        self.check("fi_av_open", rc)?;
+        Ok(Av(av))
     }
 
     /// An error when a call answered other than zero.
@@ -269,11 +318,11 @@ fn socket_address(raw: &[u8], family: i32, len: usize) -> Result<(), String> {
 impl Drop for Domain {
     fn drop(&mut self) {
         self.stale_keys.clear();
+        self.shared_av = None;
         // SAFETY: opened by `open`, closed once, in reverse order; endpoints and
         // regions hold an Arc of self, so none is left.
         unsafe {
-            // The fid is the first member of every object (fabric(7)).
-            for fid in [self.av.cast(), self.domain.cast(), self.fabric.cast::<sys::fid>()] {
+            for fid in [self.domain.cast(), self.fabric.cast::<sys::fid>()] {
                 if !fid.is_null() {
                     ffi::fi_close(fid);
                 }

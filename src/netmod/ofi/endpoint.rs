@@ -2,7 +2,7 @@
 
 use super::bindings as sys;
 use super::constants::{PROVIDER_ENV, TRACKED};
-use super::domain::Domain;
+use super::domain::{Av, Domain};
 use super::ffi;
 use super::gate::lock;
 use super::gather::Gather;
@@ -37,6 +37,8 @@ pub struct Endpoint {
     pub(super) fd: Option<RawFd>,
     gated: Option<Box<Gated>>,
     pub(super) gather: Option<Box<Gather>>,
+    /// Closed after the endpoint, and before its domain.
+    av: Arc<Av>,
     owner: Arc<Domain>,
 }
 
@@ -87,6 +89,7 @@ impl Endpoint {
             fd: None,
             gated: None,
             gather: None,
+            av: owner.av()?,
             owner: Arc::clone(owner),
         };
         owner.setup.alone(|gates| {
@@ -142,7 +145,7 @@ impl Endpoint {
             owner.check("fi_cntr_open", rc)?;
             let rc = ffi::fi_ep_bind(self.ep, &raw mut (*self.cntr).fid, sys::FI_WRITE);
             owner.check("fi_ep_bind(counter)", rc)?;
-            let rc = ffi::fi_ep_bind(self.ep, &raw mut (*owner.av).fid, 0);
+            let rc = ffi::fi_ep_bind(self.ep, &raw mut (*self.av.as_ptr()).fid, 0);
             owner.check("fi_ep_bind(av)", rc)?;
             owner.check("fi_enable", ffi::fi_enable(self.ep))?;
             if !ffi::has_rma(self.ep) {
@@ -264,6 +267,10 @@ impl Endpoint {
     #[cfg(feature = "baseline")]
     pub(super) fn counter(&self) -> *mut sys::fid_cntr {
         self.cntr
+    }
+
+    pub(super) fn av(&self) -> *mut sys::fid_av {
+        self.av.as_ptr()
     }
 
     pub(super) fn owner(&self) -> &Domain {

@@ -69,6 +69,10 @@ impl Netmod for Domain {
         &self.caps
     }
 
+    fn own_addresses(&self) -> bool {
+        self.has_own_avs()
+    }
+
     fn open_endpoint(self: &Arc<Self>) -> Result<Endpoint, NetError> {
         if self.caps.provider == "shm" {
             shm::check_space(1)?;
@@ -105,7 +109,7 @@ impl Netmod for Domain {
         Ok(raw)
     }
 
-    fn insert(&self, _: &Endpoint, raw: &[u8]) -> Result<u64, NetError> {
+    fn insert(&self, endpoint: &Endpoint, raw: &[u8]) -> Result<u64, NetError> {
         let provider = || self.caps.provider.clone();
         if self.caps.provider == "shm" {
             shm::check_address_space()?;
@@ -115,7 +119,7 @@ impl Netmod for Domain {
         // SAFETY: `raw` passed `validate`, so it is as long as one address of
         // this provider's format; the AV is open.
         let n = self.setup.alone(|_| unsafe {
-            ffi::fi_av_insert(self.av, raw.as_ptr().cast(), 1, &mut addr, 0, null_mut())
+            ffi::fi_av_insert(endpoint.av(), raw.as_ptr().cast(), 1, &mut addr, 0, null_mut())
         });
         match n {
             1 => {
@@ -135,11 +139,11 @@ impl Netmod for Domain {
         }
     }
 
-    fn remove(&self, _: &Endpoint, address: u64) {
-        let mut address = address;
+    fn remove(&self, endpoint: &Endpoint, address: u64) {
+        let (av, mut address) = (endpoint.av(), address);
         // SAFETY: an address of this address vector, which is open. (One that the provider
         // refuses to take out stays.)
-        let _ = self.setup.alone(|_| unsafe { ffi::fi_av_remove(self.av, &mut address, 1, 0) });
+        let _ = self.setup.alone(|_| unsafe { ffi::fi_av_remove(av, &mut address, 1, 0) });
     }
 
     unsafe fn register(
