@@ -57,6 +57,44 @@ impl Combiner {
         })
     }
 
+    /// The integers and the addresses of [`Contents`] as MPI tells them: of a type that was made
+    /// with counts of 64 bits those are a third array (MPI-4.1, table 5.2).
+    ///
+    /// # Errors
+    /// Why there are none, for people: a constructor without such counts, too few of them.
+    pub fn in_order(
+        self,
+        integers: &[i32],
+        addresses: &[i64],
+        counts: &[i64],
+    ) -> Result<(Vec<i64>, Vec<i64>), Refusal> {
+        use Combiner::*;
+        let integers: Vec<_> = integers.iter().map(|&value| i64::from(value)).collect();
+        if counts.is_empty() {
+            return Ok((integers, addresses.into()));
+        }
+        // How many of the counts are integers; the others are addresses.
+        let head = match self {
+            Contiguous | Vector | Indexed | IndexedBlock => counts.len(),
+            Hvector | HindexedBlock => 2,
+            Hindexed | Struct => {
+                let blocks = counts.first().and_then(|&n| usize::try_from(n).ok());
+                blocks.and_then(|n| n.checked_add(1)).ok_or_else(short)?
+            }
+            Resized => 0,
+            // What else there is stands around the sizes.
+            Subarray | Darray => {
+                let (before, behind) = integers
+                    .split_at_checked(if self == Darray { 3 } else { 1 })
+                    .ok_or_else(short)?;
+                return Ok(([before, counts, behind].concat(), Vec::new()));
+            }
+            Named | F90 | Dup => return Err("a constructor without counts of 64 bits".into()),
+        };
+        let (integers, addresses) = counts.split_at_checked(head).ok_or_else(short)?;
+        Ok((integers.into(), addresses.into()))
+    }
+
     /// Returns true for a basic type, which has no contents.
     #[must_use]
     pub fn is_leaf(self) -> bool {
@@ -70,7 +108,7 @@ pub struct Contents<'a> {
     /// By which constructor it was made.
     pub combiner: Combiner,
     /// Its integers: counts, lengths of blocks, displacements in elements.
-    pub integers: &'a [i32],
+    pub integers: &'a [i64],
     /// Its addresses, bytes.
     pub addresses: &'a [i64],
     /// Its datatypes.
@@ -85,7 +123,6 @@ impl Contents<'_> {
     /// that is not known or that no layout has.
     pub fn layout(&self, numbers: Numbers) -> Result<Layout, Refusal> {
         let Contents { combiner, integers, addresses, types } = *self;
-        let short = || "its contents are too short".to_owned();
         let i = |at: usize| integers.get(at).copied().ok_or_else(short);
         let some = |at: usize, len: usize| {
             at.checked_add(len).and_then(|end| integers.get(at..end)).ok_or_else(short)
@@ -97,16 +134,14 @@ impl Contents<'_> {
         let made = match combiner {
             Combiner::Dup => Ok(of.clone()),
             Combiner::Contiguous => Layout::contiguous(count(i(0)?)?, of),
-            Combiner::Vector => Layout::vector(count(i(0)?)?, count(i(1)?)?, i64::from(i(2)?), of),
+            Combiner::Vector => Layout::vector(count(i(0)?)?, count(i(1)?)?, i(2)?, of),
             Combiner::Hvector => Layout::hvector(count(i(0)?)?, count(i(1)?)?, a(0)?, of),
             Combiner::Indexed => {
                 let n = n()?;
-                Layout::indexed(&counts(some(1, n)?)?, &wide(some(1 + n, n)?), of)
+                Layout::indexed(&counts(some(1, n)?)?, some(1 + n, n)?, of)
             }
             Combiner::Hindexed => Layout::hindexed(&counts(some(1, n()?)?)?, at(n()?)?, of),
-            Combiner::IndexedBlock => {
-                Layout::indexed_block(count(i(1)?)?, &wide(some(2, n()?)?), of)
-            }
+            Combiner::IndexedBlock => Layout::indexed_block(count(i(1)?)?, some(2, n()?)?, of),
             Combiner::HindexedBlock => Layout::hindexed_block(count(i(1)?)?, at(n()?)?, of),
             Combiner::Struct => {
                 let n = n()?;
@@ -146,19 +181,19 @@ impl Contents<'_> {
 /// Why there is no layout.
 type Refusal = String;
 
-fn count(value: i32) -> Result<u64, Refusal> {
+fn short() -> Refusal {
+    "its contents are too short".into()
+}
+
+fn count(value: i64) -> Result<u64, Refusal> {
     u64::try_from(value).map_err(|_| "a count below 0".into())
 }
 
-fn counts(values: &[i32]) -> Result<Vec<u64>, Refusal> {
+fn counts(values: &[i64]) -> Result<Vec<u64>, Refusal> {
     values.iter().map(|&value| count(value)).collect()
 }
 
-fn wide(values: &[i32]) -> Vec<i64> {
-    values.iter().map(|&value| i64::from(value)).collect()
-}
-
-fn order(numbers: Numbers, number: i32) -> Result<Order, Refusal> {
+fn order(numbers: Numbers, number: i64) -> Result<Order, Refusal> {
     match (numbers, number) {
         (Numbers::OpenMpi, 0) | (Numbers::Mpich, 56) => Ok(Order::C),
         (Numbers::OpenMpi, 1) | (Numbers::Mpich, 57) => Ok(Order::Fortran),
@@ -166,7 +201,7 @@ fn order(numbers: Numbers, number: i32) -> Result<Order, Refusal> {
     }
 }
 
-fn distribution(numbers: Numbers, number: i32, argument: i32) -> Result<Distribution, Refusal> {
+fn distribution(numbers: Numbers, number: i64, argument: i64) -> Result<Distribution, Refusal> {
     let default = match numbers {
         Numbers::OpenMpi => -1,
         Numbers::Mpich => -49767,
@@ -177,5 +212,58 @@ fn distribution(numbers: Numbers, number: i32, argument: i32) -> Result<Distribu
         (Numbers::OpenMpi, 1) | (Numbers::Mpich, 122) => Ok(Distribution::Cyclic(argument)),
         (Numbers::OpenMpi, 2) | (Numbers::Mpich, 123) => Ok(Distribution::None),
         _ => Err(format!("distribution {number} is not known")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::datatype::Basic;
+
+    /// Each constructor, with its contents both ways: integers and addresses, integers and counts.
+    #[test]
+    fn counts_of_64_bits_say_the_same() {
+        use Combiner::*;
+        type Told<'a> = (&'a [i32], &'a [i64]);
+        let all: [(Combiner, Told<'_>, Told<'_>); 12] = [
+            (Dup, (&[], &[]), (&[], &[])),
+            (Contiguous, (&[3], &[]), (&[], &[3])),
+            (Vector, (&[2, 3, 5], &[]), (&[], &[2, 3, 5])),
+            (Hvector, (&[2, 3], &[50]), (&[], &[2, 3, 50])),
+            (Indexed, (&[2, 1, 2, 4, 0], &[]), (&[], &[2, 1, 2, 4, 0])),
+            (Hindexed, (&[2, 1, 2], &[40, 0]), (&[], &[2, 1, 2, 40, 0])),
+            (IndexedBlock, (&[2, 3, 7, 1], &[]), (&[], &[2, 3, 7, 1])),
+            (HindexedBlock, (&[2, 3], &[70, 3]), (&[], &[2, 3, 70, 3])),
+            (Struct, (&[1, 2], &[24]), (&[], &[1, 2, 24])),
+            (Resized, (&[], &[-8, 40]), (&[], &[-8, 40])),
+            (Subarray, (&[2, 4, 5, 2, 3, 1, 1, 56], &[]), (&[2, 56], &[4, 5, 2, 3, 1, 1])),
+            (
+                Darray,
+                (&[2, 1, 2, 6, 5, 121, 123, -49767, -49767, 2, 1, 57], &[]),
+                (&[2, 1, 2, 121, 123, -49767, -49767, 2, 1, 57], &[6, 5]),
+            ),
+        ];
+        let types = [Layout::basic(Basic::F64)];
+        for (combiner, (integers, addresses), (fewer, counts)) in all {
+            let layout = |(integers, addresses): (Vec<i64>, Vec<i64>)| {
+                let of = Contents {
+                    combiner,
+                    integers: &integers,
+                    addresses: &addresses,
+                    types: &types,
+                };
+                of.layout(Numbers::Mpich)
+            };
+            let one = layout(combiner.in_order(integers, addresses, &[]).unwrap()).unwrap();
+            let other = layout(combiner.in_order(fewer, &[], counts).unwrap()).unwrap();
+            assert_eq!(format!("{one:?}"), format!("{other:?}"), "{combiner:?}");
+            for len in 0..counts.len() {
+                let cut = combiner.in_order(fewer, &[], &counts[..len]).and_then(layout);
+                assert!(cut.is_err(), "{combiner:?} of {len} counts");
+            }
+        }
+        assert!(Dup.in_order(&[], &[], &[1]).is_err());
+        assert!(Hindexed.in_order(&[], &[], &[-1]).is_err());
+        assert!(Struct.in_order(&[], &[], &[i64::MAX]).is_err());
     }
 }

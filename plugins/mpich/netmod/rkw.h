@@ -117,7 +117,7 @@ typedef struct {
     int leaf, element, combiner;
     int64_t ints, aints, counts, kinds;
     const int32_t *integers;
-    const int64_t *addresses;
+    const int64_t *addresses, *large;
     const int *types;
 } rkw_type_t;
 

@@ -72,6 +72,7 @@ void rkw_host_type(int datatype, rkw_type_t * to)
     to->kinds = type->contents->nr_types;
     to->integers = ints;
     to->addresses = (const int64_t *) aints;
+    to->large = (const int64_t *) counts;
     to->types = types;
 }
 

@@ -152,7 +152,7 @@ static void sent(MPIR_Request * req)
 }
 
 /* One that failed: the buffer is as it was, or as far as it came. */
-static void failed(MPIR_Request * req, int answer)
+static void rkw_request_failed(MPIR_Request * req, int answer)
 {
     if (req->kind == MPIR_REQUEST_KIND__SEND) {
         if (!RKW_REQUEST(req).is_buffered)
@@ -181,7 +181,7 @@ void rkw_host_ended(void *request, const rkw_status_t * status)
     MPIDI_STUBNM_request_t *of = &RKW_REQUEST(req);
     MPI_Aint length = status->length, unpacked;
     if (unlikely(status->failed)) {
-        failed(req, status->failed);
+        rkw_request_failed(req, status->failed);
         return;
     }
     if (req->kind == MPIR_REQUEST_KIND__SEND) {

@@ -257,16 +257,20 @@ unsafe fn derived(of: &rkw_type, depth: usize) -> Result<(Layout, Option<c_int>)
         let byte = Layout::basic(Basic::Byte);
         return Ok((Layout::contiguous(0, &byte).map_err(no_layout)?, None));
     }
-    if of.counts > 0 {
-        return Err(refusal("a datatype made with counts of 64 bits"));
-    }
     let Some(combiner) = Combiner::from_number(Numbers::Mpich, of.combiner) else {
         return Err(refusal(&format!("combiner {} is not known", of.combiner)));
     };
     // SAFETY: [MPI]: MPICH's arrays, as long as it says; null where they are empty.
-    let (integers, addresses, types) = unsafe {
-        (slice(of.integers, of.ints), slice(of.addresses, of.aints), slice(of.types, of.kinds))
+    let (integers, addresses, counts, types) = unsafe {
+        (
+            slice(of.integers, of.ints),
+            slice(of.addresses, of.aints),
+            slice(of.large, of.counts),
+            slice(of.types, of.kinds),
+        )
     };
+    let told = combiner.in_order(integers, addresses, counts);
+    let (integers, addresses) = told.map_err(|why| refusal(&why))?;
     let mut inner = Vec::with_capacity(types.len());
     let mut basics = Vec::with_capacity(types.len());
     for &ty in types {
@@ -277,7 +281,7 @@ unsafe fn derived(of: &rkw_type, depth: usize) -> Result<(Layout, Option<c_int>)
         }
         inner.push(made.layout);
     }
-    let contents = Contents { combiner, integers, addresses, types: &inner };
+    let contents = Contents { combiner, integers: &integers, addresses: &addresses, types: &inner };
     let layout = contents.layout(Numbers::Mpich).map_err(|why| refusal(&why))?;
     let first = basics.first().copied().flatten();
     Ok((layout, first.filter(|_| basics.iter().all(|&basic| basic == first))))

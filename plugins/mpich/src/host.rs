@@ -36,6 +36,8 @@ pub(crate) struct rkw_type {
     pub(crate) kinds: i64,
     pub(crate) integers: *const i32,
     pub(crate) addresses: *const i64,
+    /// Counts of 64 bits.
+    pub(crate) large: *const i64,
     pub(crate) types: *const c_int,
 }
 

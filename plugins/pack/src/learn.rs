@@ -32,6 +32,8 @@ struct Envelope {
     combiner: Combiner,
     integers: c_int,
     addresses: c_int,
+    /// Of 64 bits.
+    counts: c_int,
     types: c_int,
 }
 
@@ -98,19 +100,16 @@ fn grain<'a>(members: impl Iterator<Item = (u64, &'a Learned)>) -> Option<u64> {
 /// # Safety
 /// \[MPI\]
 unsafe fn envelope(mpi: &Mpi, datatype: usize) -> Result<Envelope, Refusal> {
-    let (mut integers, mut addresses, mut types, mut combiner) = (0, 0, 0, 0);
+    let (mut integers, mut addresses, mut counts, mut types, mut combiner) = (0, 0, 0, 0, 0);
     // The older call ends the program for a type with counts of 64 bits.
     if let Some(get) = mpi::TYPE_ENVELOPE_C.get() {
-        let (mut i, mut a, mut large, mut t) = (0, 0, 0, 0);
+        let (mut i, mut a, mut c, mut t) = (0, 0, 0, 0);
         // SAFETY: [SIG], [MPI]; places for all answers.
-        if unsafe { get(datatype, &mut i, &mut a, &mut large, &mut t, &mut combiner) } != 0 {
+        if unsafe { get(datatype, &mut i, &mut a, &mut c, &mut t, &mut combiner) } != 0 {
             return Err("its envelope cannot be had".into());
         }
-        if large > 0 {
-            return Err("made with counts of 64 bits".into());
-        }
         let narrow = |count: i64| c_int::try_from(count).map_err(|_| "too long".to_owned());
-        (integers, addresses, types) = (narrow(i)?, narrow(a)?, narrow(t)?);
+        (integers, addresses, counts, types) = (narrow(i)?, narrow(a)?, narrow(c)?, narrow(t)?);
     } else {
         let get = mpi::TYPE_ENVELOPE.get().ok_or(MISSING)?;
         // SAFETY: as above.
@@ -122,7 +121,7 @@ unsafe fn envelope(mpi: &Mpi, datatype: usize) -> Result<Envelope, Refusal> {
     }
     let combiner = Combiner::from_number(numbers(mpi)?, combiner)
         .ok_or_else(|| format!("combiner {combiner} is not known"))?;
-    Ok(Envelope { combiner, integers, addresses, types })
+    Ok(Envelope { combiner, integers, addresses, counts, types })
 }
 
 /// # Safety
@@ -204,15 +203,24 @@ impl Learner<'_> {
         envelope: &Envelope,
         depth: usize,
     ) -> Result<(Layout, Option<u64>), Refusal> {
-        let contents = mpi::TYPE_CONTENTS.get().ok_or(MISSING)?;
         let mut integers = vec![0 as c_int; envelope.integers as usize];
         let mut addresses = vec![0isize; envelope.addresses as usize];
+        let mut counts = vec![0i64; envelope.counts as usize];
         let mut types = vec![0usize; envelope.types as usize];
         let (i, a, t) = (envelope.integers, envelope.addresses, envelope.types);
         let places = (integers.as_mut_ptr(), addresses.as_mut_ptr(), types.as_mut_ptr());
-        // SAFETY: [SIG], [MPI]; as many places as were asked for, each as wide as a
-        // handle or wider.
-        let code = unsafe { contents(datatype, i, a, t, places.0, places.1, places.2.cast()) };
+        let code = if counts.is_empty() {
+            let get = mpi::TYPE_CONTENTS.get().ok_or(MISSING)?;
+            // SAFETY: [SIG], [MPI]; as many places as were asked for, each as wide as a
+            // handle or wider.
+            unsafe { get(datatype, i, a, t, places.0, places.1, places.2.cast()) }
+        } else {
+            let get = mpi::TYPE_CONTENTS_C.get().ok_or(MISSING)?;
+            let large = counts.as_mut_ptr();
+            let (i, a, c, t) = (i.into(), a.into(), counts.len() as i64, t.into());
+            // SAFETY: as above.
+            unsafe { get(datatype, i, a, c, t, places.0, places.1, large, places.2.cast()) }
+        };
         if code != 0 {
             return Err("its contents cannot be had".into());
         }
@@ -241,6 +249,7 @@ impl Learner<'_> {
         }
         let addresses: Vec<i64> = addresses.iter().map(|&at| at as i64).collect();
         let combiner = envelope.combiner;
+        let (integers, addresses) = combiner.in_order(&integers, &addresses, &counts)?;
         let grain = match combiner {
             // (A count, then the length of each block.)
             Combiner::Struct => {

@@ -13,6 +13,9 @@ rankway_preload::functions! {
     TYPE_ENVELOPE_C c"PMPI_Type_get_envelope_c" (usize, *mut i64, *mut i64, *mut i64, *mut i64, *mut c_int);
     TYPE_CONTENTS c"PMPI_Type_get_contents"
         (usize, c_int, c_int, c_int, *mut c_int, *mut isize, *mut c_void);
+    /// Of MPI 4: as many of each as there are, then their places.
+    TYPE_CONTENTS_C c"PMPI_Type_get_contents_c"
+        (usize, i64, i64, i64, i64, *mut c_int, *mut isize, *mut i64, *mut c_void);
     TYPE_HINDEXED c"PMPI_Type_create_hindexed"
         (c_int, *const c_int, *const isize, usize, *mut c_void);
     TYPE_COMMIT c"PMPI_Type_commit" (*mut c_void);

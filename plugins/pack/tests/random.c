@@ -20,6 +20,52 @@ static MPI_Aint extent(MPI_Datatype type) {
   return extent;
 }
 
+// The basic ones are named: they are not freed. (Asking ends the program where a type has
+// counts of 64 bits and the call none.)
+static int is_named(MPI_Datatype type) {
+  int combiner;
+#if MPI_VERSION >= 4
+  MPI_Count integers, addresses, large, inside;
+  MPI_Type_get_envelope_c(type, &integers, &addresses, &large, &inside, &combiner);
+#else
+  int integers, addresses, inside;
+  MPI_Type_get_envelope(type, &integers, &addresses, &inside, &combiner);
+#endif
+  return combiner == MPI_COMBINER_NAMED;
+}
+
+#if MPI_VERSION >= 4
+// The same constructors with counts of 64 bits.
+static MPI_Datatype large(MPI_Datatype inner, MPI_Aint ext) {
+  int n = 1 + below(&dice, 4);
+  MPI_Count lens[8], places[8], far[8], whole[2], part[2], first[2];
+  MPI_Datatype types[8], made;
+  for (int i = 0; i < n; i++) {
+    lens[i] = 1 + below(&dice, 3), places[i] = 4 * i + below(&dice, 2);
+    far[i] = places[i] * ext, types[i] = inner;
+  }
+  for (int i = 0; i < 2; i++) {
+    whole[i] = 2 + below(&dice, 4), part[i] = 1 + below(&dice, whole[i]);
+    first[i] = below(&dice, whole[i] - part[i] + 1);
+  }
+  switch (below(&dice, 10)) {
+  case 0: MPI_Type_contiguous_c(n, inner, &made); break;
+  case 1: MPI_Type_vector_c(n, 1 + below(&dice, 3), 3 + below(&dice, 3), inner, &made); break;
+  case 2: MPI_Type_create_hvector_c(n, 2, 3 * ext, inner, &made); break;
+  case 3: MPI_Type_indexed_c(n, lens, places, inner, &made); break;
+  case 4: MPI_Type_create_hindexed_c(n, lens, far, inner, &made); break;
+  case 5: MPI_Type_create_indexed_block_c(n, 2, places, inner, &made); break;
+  case 6: MPI_Type_create_hindexed_block_c(n, 2, far, inner, &made); break;
+  case 7: MPI_Type_create_struct_c(n, lens, far, types, &made); break;
+  case 8: MPI_Type_create_subarray_c(2, whole, part, first, MPI_ORDER_C, inner, &made); break;
+  default: MPI_Type_create_resized_c(inner, 0, ext + 8 * below(&dice, 4), &made); break;
+  }
+  return made;
+}
+#else
+#define large(inner, ext) MPI_DATATYPE_NULL
+#endif
+
 static MPI_Datatype type(int depth) {
   if (depth == 0) return basic();
   MPI_Datatype inner = type(below(&dice, depth)), made, other;
@@ -47,7 +93,7 @@ static MPI_Datatype type(int depth) {
     processes *= grid[i];
   }
   int order = below(&dice, 2) ? MPI_ORDER_C : MPI_ORDER_FORTRAN;
-  switch (below(&dice, 13)) {
+  switch (below(&dice, MPI_VERSION >= 4 ? 20 : 13)) {
   case 0: MPI_Type_contiguous(n, inner, &made); break;
   case 1: MPI_Type_vector(n, 1 + below(&dice, 3), 3 + below(&dice, 3), inner, &made); break;
   case 2: MPI_Type_vector(n, 1, -2, inner, &made); break;
@@ -76,11 +122,10 @@ static MPI_Datatype type(int depth) {
     if (made == MPI_DATATYPE_NULL) MPI_Type_dup(inner, &made);
     break;
   case 11: MPI_Type_create_resized(inner, 0, ext + 8 * below(&dice, 4), &made); break;
-  default: MPI_Type_dup(inner, &made); break;
+  case 12: MPI_Type_dup(inner, &made); break;
+  default: made = large(inner, ext); break;
   }
-  int integers, addresses, inside, combiner;
-  MPI_Type_get_envelope(inner, &integers, &addresses, &inside, &combiner);
-  if (combiner != MPI_COMBINER_NAMED) MPI_Type_free(&inner);
+  if (!is_named(inner)) MPI_Type_free(&inner);
   return made;
 }
 
@@ -93,19 +138,30 @@ static unsigned char *memory(int fill) {
 
 // What a type is made of, to tell it by.
 static void explain(MPI_Datatype type, int depth) {
-  int n, a, t, combiner, size, integers[64];
+  int size, integers[64], combiner;
   MPI_Aint addresses[64], lb, ext;
   MPI_Datatype types[64];
+#if MPI_VERSION >= 4
+  MPI_Count n, a, c, t, counts[64];
+  MPI_Type_get_envelope_c(type, &n, &a, &c, &t, &combiner);
+#else
+  int n, a, c = 0, t, counts[1];
   MPI_Type_get_envelope(type, &n, &a, &t, &combiner);
+#endif
   MPI_Type_get_extent(type, &lb, &ext), MPI_Type_size(type, &size);
   fprintf(stderr, "%*scombiner %d, %d bytes in %ld from %ld:", 2 * depth, "", combiner, size, (long)ext, (long)lb);
-  if (combiner == MPI_COMBINER_NAMED || n > 64) {
+  if (combiner == MPI_COMBINER_NAMED || n > 64 || c > 64) {
     fprintf(stderr, "\n");
     return;
   }
+#if MPI_VERSION >= 4
+  MPI_Type_get_contents_c(type, n, a, c, t, integers, addresses, counts, types);
+#else
   MPI_Type_get_contents(type, n, a, t, integers, addresses, types);
+#endif
   for (int i = 0; i < n; i++) fprintf(stderr, " %d", integers[i]);
   for (int i = 0; i < a; i++) fprintf(stderr, " %ld", (long)addresses[i]);
+  for (int i = 0; i < c; i++) fprintf(stderr, " %ld", (long)counts[i]);
   fprintf(stderr, "\n");
   for (int i = 0; i < t; i++) explain(types[i], depth + 1);
 }
@@ -156,9 +212,7 @@ int main(int argc, char **argv) {
       if (++wrong < 5) fprintf(stderr, "type %d, %d times: other bytes\n", i, count), explain(made, 1);
     }
     // Freed by another name, its handle goes to the next one.
-    int integers, addresses, inside, combiner;
-    MPI_Type_get_envelope(made, &integers, &addresses, &inside, &combiner);
-    if (combiner != MPI_COMBINER_NAMED) (i % 2 ? MPI_Type_free : PMPI_Type_free)(&made);
+    if (!is_named(made)) (i % 2 ? MPI_Type_free : PMPI_Type_free)(&made);
   }
   printf("%d types, %d wrong\n", rounds, wrong);
   MPI_Finalize();
