@@ -175,7 +175,7 @@ impl<N: Netmod> Access<N> {
                     };
                 }
                 compiler_fence(Ordering::Release);
-                return Ok(());
+                return if write { Ok(()) } else { self.count_mapped_call(rank) };
             }
             Target::Provider(remote) => remote,
             Target::Unreachable(peer) => return Err(unreachable_error(peer)),
@@ -268,7 +268,8 @@ impl<N: Netmod> Access<N> {
                 Target::Mapped(start) => {
                     let (to, from) = if write { (start, buf) } else { (buf, start) };
                     copy(to, from, len);
-                    Ok(())
+                    // (One that is done at once may be made again until it finds something.)
+                    if write { Ok(()) } else { self.count_mapped_call(rank) }
                 }
                 Target::Provider(remote) => {
                     let all = std::iter::once(([0, 0], len));

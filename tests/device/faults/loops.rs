@@ -7,6 +7,7 @@ use crate::ensure;
 use crate::harness::{Opens, Result, Scenario, clean, pids, signal, text};
 use crate::rma::{ALLOCATED, CREATED, make};
 use rankway::boot::Boot;
+use rankway::datatype::{Basic, Layout};
 use rankway::msg::{Any, Messenger};
 use rankway::netmod::{Netmod, Op, Type};
 use rankway::rma::{Assert, Communicator, Lock, Window};
@@ -14,8 +15,10 @@ use std::process::Output;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const LOOPS: [&str; 9] =
-    ["irecv", "anybody", "iprobe", "rget", "fetch", "window", "get", "swap", "lock"];
+const LOOPS: [&str; 11] = [
+    "irecv", "anybody", "iprobe", "rget", "fetch", "window", "get", "rgets", "layouts", "swap",
+    "lock",
+];
 
 /// How soon the loop must end.
 const SOON: Duration = Duration::from_secs(10);
@@ -48,6 +51,19 @@ fn in_loop<N: Netmod>(
     match which {
         "iprobe" => until_error(which, || messages.iprobe(1, 5)),
         "get" => until_error(which, || w.get(&mut [0; 8], 1, 0).map(|()| None::<()>)),
+        // SAFETY: the memory stays.
+        "rgets" => {
+            until_error(which, || {
+                // SAFETY: the memory stays.
+                unsafe { w.rget(there, 8, 1, 0)? }.wait().map(|()| None::<()>)
+            })
+        }
+        "layouts" => {
+            let two = Layout::vector(2, 1, 2, &Layout::basic(Basic::U64)).map_err(text)?;
+            until_error(which, || {
+                w.get_layout(&mut [0; 24], 0, &two, 1, 0, &two).map(|()| None::<()>)
+            })
+        }
         "swap" => until_error(which, || w.compare_and_swap(1_u64, 2, 1, 0).map(|_| None::<()>)),
         "lock" => until_error(which, || {
             w.lock(Lock::Exclusive, 1, Assert::NONE)?;
@@ -89,7 +105,7 @@ fn told<const LOOP: usize, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let context = N::open(Arc::clone(&boot))?;
     let world = Communicator::world(&context);
     let messages = Messenger::open(&world).map_err(text)?;
-    let by_itself = ["get", "swap", "lock"].contains(&LOOPS[LOOP]);
+    let by_itself = ["get", "rgets", "layouts", "swap", "lock"].contains(&LOOPS[LOOP]);
     let kind = if by_itself { make::<ALLOCATED, N> } else { make::<CREATED, N> };
     let w = kind(&world, 64, 1).map_err(text)?;
     let pids = pids(&world)?;
@@ -151,7 +167,7 @@ fn last(output: &Output) -> Result {
 
 /// Each loop on a node, and between nodes.
 pub fn loops<N: Opens>(network: &str, env: &[(&'static str, &str)], nodes: u32) -> Vec<Scenario> {
-    let bodies: [Body; 9] = [
+    let bodies: [Body; 11] = [
         told::<0, N>,
         told::<1, N>,
         told::<2, N>,
@@ -161,6 +177,8 @@ pub fn loops<N: Opens>(network: &str, env: &[(&'static str, &str)], nodes: u32) 
         told::<6, N>,
         told::<7, N>,
         told::<8, N>,
+        told::<9, N>,
+        told::<10, N>,
     ];
     let scenario = |(name, body): (&str, Body)| {
         let s = Scenario::new(format!("told in a loop, {name}/{network}"), 3, body).nodes(nodes);
