@@ -173,15 +173,43 @@ impl Error for NetError {}
 
 impl NetError {
     /// Returns true if it says that there is no such process (of the node), or that the
-    /// connection broke (UCX by the number of the first): the peer's death shows soon.
+    /// connection broke: the peer's death shows soon.
     pub(crate) fn tells_end(&self) -> bool {
-        let (NetError::Call { code, .. } | NetError::Operation { code, .. }) = self else {
+        let (NetError::Call { provider, code, .. } | NetError::Operation { provider, code, .. }) =
+            self
+        else {
             return false;
         };
         use libc::{ECANCELED, ECONNABORTED, ECONNRESET, ENOTCONN, EPIPE, ESRCH};
-        matches!(
-            i32::try_from(code.abs()),
-            Ok(ESRCH | ECANCELED | ECONNRESET | ECONNABORTED | ENOTCONN | EPIPE)
-        )
+        match (provider.as_str(), i32::try_from(code.abs())) {
+            // Its own numbers (ucs/type/status.h): an I/O error, nothing there, cancelled, too late,
+            // refused, not connected, reset; failures of links and of endpoints.
+            ("ucx", Ok(code)) => matches!(code, 3 | 6 | 16 | 20 | 23..=25 | 40..=89),
+            (_, Ok(code)) => {
+                matches!(code, ESRCH | ECANCELED | ECONNRESET | ECONNABORTED | ENOTCONN | EPIPE)
+            }
+            (_, Err(_)) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_told_by_the_numbers_of_each_library() {
+        let failed = |provider: &str, code: i32| {
+            let (provider, text) = (provider.to_owned(), String::new());
+            NetError::Operation { provider, peer: None, code: code.into(), text }.tells_end()
+        };
+        for (provider, ends, others) in [
+            ("ucx", [3, 25, 80, -25], [1, 4, libc::EPIPE]),
+            ("tcp", [libc::ESRCH, libc::ECONNRESET, libc::EPIPE, -libc::EPIPE], [1, 25, 80]),
+        ] {
+            assert!(ends.into_iter().all(|code| failed(provider, code)), "{provider}");
+            assert!(!others.into_iter().any(|code| failed(provider, code)), "{provider}");
+        }
+        assert!(!NetError::Corrupt.tells_end());
     }
 }
