@@ -243,6 +243,8 @@ pub fn no_messages(boot: Arc<dyn Boot>) -> Result {
     use ErrorKind::Arguments;
     let context = device::open_null(boot).map_err(text)?;
     let world = Communicator::world(&context);
+    let shared = Window::shared(&world, 64, 1);
+    refused!(shared, Arguments(why) if why.contains("1 of 2 on this one; split the communicator"));
     let mut memory = [0_u8; 64];
     // SAFETY: the memory outlives the window.
     let w = unsafe { Window::create(&world, memory.as_mut_ptr(), 64, 1) };

@@ -49,11 +49,12 @@ impl Ranks {
         // Checked before anything is written out.
         let most = from.max(to);
         if most >= self.universe {
-            return Err(format!(
-                "rank {most} is not in the universe of {}; give --universe {} or more",
-                self.universe,
-                u64::from(most) + 1
-            ));
+            let universe = self.universe;
+            let remedy = match i32::try_from(u64::from(most) + 1) {
+                Ok(more) => format!("give --universe {more} or more"),
+                Err(_) => format!("no universe has more than {} processes", i32::MAX),
+            };
+            return Err(format!("rank {most} is not in the universe of {universe}; {remedy}"));
         }
         for k in 0..=from.abs_diff(to) / step {
             self.rank(if from <= to { from + k * step } else { from - k * step })?;
@@ -143,7 +144,7 @@ mod tests {
             ("4:2", "neither"),
             ("99999999999", "neither"),
             ("5,100", "rank 100 is not in the universe of 100; give --universe 101"),
-            ("0-4294967295", "give --universe 4294967296"),
+            ("0-4294967295", "no universe has more than 2147483647 processes"),
             ("3,9,1-4", "3 is there twice, as rank 0 and as rank 4"),
         ];
         for (text, hint) in cases {

@@ -90,6 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     command.args(rest).envs(settings);
 
     let ended = supervised(&mut command);
+    let said = recorded(&directory, u64::try_from(began).unwrap_or(0));
     if made {
         // (Only one that nobody wrote into goes.)
         let _ = fs::remove_dir(&directory);
@@ -97,7 +98,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     let status = ended.map_err(|e| {
         format!("cannot start {}: {e}; write the command as without us", Path::new(name).display())
     })?;
-    eprint!("{}", recorded(&directory, u64::try_from(began).unwrap_or(0)));
+    eprint!("{said}");
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     Ok(ExitCode::from(code as u8))
 }
@@ -237,6 +238,11 @@ fn recorded(directory: &Path, began: u64) -> String {
         "rankway: nothing was recorded in {here}: the program called no MPI_Init, or its MPI library \
          is static or unknown\n"
     );
+    if !directory.is_dir() {
+        return format!(
+            "rankway: {here} was removed while the program ran, and what was recorded with it\n"
+        );
+    }
     let Ok(mut traces) = Traces::of_directory(directory) else { return nothing };
     traces.jobs.retain_mut(|job| {
         let mut since = job.processes.iter().map(|process| process.header.unix_nanos >= began);

@@ -182,6 +182,15 @@ impl<N: Netmod> Window<N> {
         unit: usize,
     ) -> Result<Window<N>, Error> {
         let on_node = OnNode::of(&communicator)?;
+        if !on_node.all {
+            // (So it is for all members.)
+            let (here, size) = (on_node.ranks.len(), communicator.size());
+            let why = format!(
+                "the members of a shared window are on one node, and {here} of {size} on this one; \
+                 split the communicator by node first"
+            );
+            return Err(ErrorKind::Arguments(why).into());
+        }
         let file = on_node.make(&communicator, "rankway-window");
         let own = OwnMemory { bytes, unit, misalignment: 0 }.possible();
         let infos = exchange_infos(&communicator, own)?;
