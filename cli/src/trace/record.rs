@@ -3,7 +3,7 @@
 use super::leaks::Limit;
 use super::load::{DIRECTORY, Job, Traces};
 use crate::output::{bytes, count};
-use rankway::track::{Asked, FILE_ENDING, TrackError};
+use rankway::track::{Asked, TrackError};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
@@ -257,11 +257,17 @@ fn recorded(directory: &Path, began: u64) -> String {
         return nothing;
     }
     let events = traces.jobs.iter().map(Job::events).sum();
+    let files = traces.jobs.iter().flat_map(|job| &job.files);
+    // (Those of another command that records there meanwhile are among them.)
+    let jobs = match traces.jobs.len() {
+        1 => String::new(),
+        several => format!(" of {several} jobs"),
+    };
     let mut said = format!(
-        "rankway: {} processes and {} calls recorded in {here} ({})\n",
+        "rankway: {} processes{jobs} and {} calls recorded in {here} ({})\n",
         count(processes),
         count(events),
-        bytes(size_of_files(directory))
+        bytes(files.map(|file| file.len).sum())
     );
     for line in traces.title().into_iter().filter(|line| line.starts_with([' ', 'l'])) {
         said += &format!("rankway: {}\n", line.trim_start());
@@ -279,10 +285,4 @@ fn recorded(directory: &Path, began: u64) -> String {
         said += &format!("  rankway trace {what} {here}  # {says}\n");
     }
     said
-}
-
-fn size_of_files(directory: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(directory) else { return 0 };
-    let ours = entries.flatten().filter(|e| e.file_name().to_string_lossy().ends_with(FILE_ENDING));
-    ours.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
 }

@@ -1,7 +1,7 @@
 //! `rankway trace record`: the program's environment, signals and status.
 
 use crate::command::command;
-use crate::job::Directory;
+use crate::job::{Directory, Process};
 use crate::leaks::leaking;
 use crate::mpis::preloaded;
 use std::io::{BufRead, BufReader};
@@ -130,6 +130,25 @@ fn what_cannot_be_is_named() {
     }
     let (code, _, said) = output(&mut record(&harmless(), &[]));
     assert!(code == Some(2) && said.contains("COMMAND"), "{said}");
+}
+
+/// What another job recorded meanwhile is told as another's.
+#[test]
+fn what_others_record_is_told_apart() {
+    let century = 100 * 365 * 24 * 3600 * 1_000_000_000;
+    let (one, other) = (Directory::new(), Directory::new());
+    leaking(&one, 30, century);
+    Process::with_clock(6, 0, 1, century).end(&other);
+    let (one, other) = (one.text(), other.text());
+    for (files, expected) in [
+        (format!("{one}/*"), "3 processes and"),
+        (format!("{one}/* {other}/*"), "4 processes of 2 jobs and"),
+    ] {
+        let (directory, script) = (Directory::new(), format!("cp {files} $RANKWAY_TRACE"));
+        let args = ["-o", directory.text(), "--", "sh", "-c", &script];
+        let (code, _, said) = output(&mut record(&harmless(), &args));
+        assert!(code == Some(0) && said.contains(expected), "{said}");
+    }
 }
 
 /// The program leaves what others recorded, after it began by their clock: a third of what they
