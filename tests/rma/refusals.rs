@@ -228,7 +228,11 @@ pub fn no_memory<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         match bytes > isize::MAX as usize {
             true if me == 0 => refused!(made, ErrorKind::Length { .. }),
             true => refused!(made, ErrorKind::Member { rank: 0, peer: Some(0), .. }),
-            false => refused!(made, ErrorKind::MemberMemory { rank: 0, peer: Some(0), .. }),
+            // (Or they are not on one node.)
+            false => refused!(
+                made,
+                ErrorKind::MemberMemory { rank: 0, peer: Some(0), .. } | ErrorKind::Arguments(_)
+            ),
         }
     }
     let mut last = make::<ALLOCATED, _>(&world, n as usize * 3 * 8, 8).map_err(text)?;

@@ -182,6 +182,8 @@ impl<N: Netmod> Window<N> {
         unit: usize,
     ) -> Result<Window<N>, Error> {
         let on_node = OnNode::of(&communicator)?;
+        let own = OwnMemory { bytes, unit, misalignment: 0 }.possible();
+        let infos = exchange_infos(&communicator, own)?;
         if !on_node.all {
             // (So it is for all members.)
             let (here, size) = (on_node.ranks.len(), communicator.size());
@@ -192,8 +194,6 @@ impl<N: Netmod> Window<N> {
             return Err(ErrorKind::Arguments(why).into());
         }
         let file = on_node.make(&communicator, "rankway-window");
-        let own = OwnMemory { bytes, unit, misalignment: 0 }.possible();
-        let infos = exchange_infos(&communicator, own)?;
         let place = on_node.tell(&communicator, file.as_ref().map(Shared::place));
         let node = place.ok().and_then(|place| {
             NodeSegment::map_contiguous(&communicator, &infos, &on_node, (place, file))
