@@ -252,9 +252,12 @@ fn windows_and_packets(boot: Arc<dyn Boot>) -> Result {
             w.free().map_err(text)?;
         }
         Err(e) => {
-            let (why, known) =
-                (e.to_string(), ["cannot map the memory", "split the communicator by node"]);
-            ensure!(known.iter().any(|it| why.contains(it)), "{why}");
+            let (why, nodes) = (e.to_string(), world.nodes().map_err(text)?);
+            let known = match nodes.iter().all(|node| Some(node) == nodes.get(0)) {
+                true => "cannot map the memory",
+                false => "split the communicator by node",
+            };
+            ensure!(why.contains(known), "{why}");
         }
     }
     world.barrier().map_err(text)?;

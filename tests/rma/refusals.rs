@@ -217,6 +217,8 @@ pub fn no_memory<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let context = <N as Opens>::open(boot)?;
     let world = Communicator::world(&context);
     let (me, n) = (world.rank(), world.size());
+    let nodes = world.nodes().map_err(text)?;
+    let on_one_node = nodes.iter().all(|node| Some(node) == nodes.get(0));
     for bytes in [usize::MAX - 5000, isize::MAX as usize, 1 << 62] {
         let made = Window::allocate(&world, if me == 0 { bytes } else { 64 }, 1);
         if me == 0 {
@@ -228,11 +230,10 @@ pub fn no_memory<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         match bytes > isize::MAX as usize {
             true if me == 0 => refused!(made, ErrorKind::Length { .. }),
             true => refused!(made, ErrorKind::Member { rank: 0, peer: Some(0), .. }),
-            // (Or they are not on one node.)
-            false => refused!(
-                made,
-                ErrorKind::MemberMemory { rank: 0, peer: Some(0), .. } | ErrorKind::Arguments(_)
-            ),
+            false if on_one_node => {
+                refused!(made, ErrorKind::MemberMemory { rank: 0, peer: Some(0), .. });
+            }
+            false => refused!(made, ErrorKind::Arguments(why) if why.contains("on one node")),
         }
     }
     let mut last = make::<ALLOCATED, _>(&world, n as usize * 3 * 8, 8).map_err(text)?;

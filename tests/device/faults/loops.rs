@@ -51,13 +51,10 @@ fn in_loop<N: Netmod>(
     match which {
         "iprobe" => until_error(which, || messages.iprobe(1, 5)),
         "get" => until_error(which, || w.get(&mut [0; 8], 1, 0).map(|()| None::<()>)),
-        // SAFETY: the memory stays.
-        "rgets" => {
-            until_error(which, || {
-                // SAFETY: the memory stays.
-                unsafe { w.rget(there, 8, 1, 0)? }.wait().map(|()| None::<()>)
-            })
-        }
+        "rgets" => until_error(which, || {
+            // SAFETY: the memory stays.
+            unsafe { w.rget(there, 8, 1, 0)? }.wait().map(|()| None::<()>)
+        }),
         "layouts" => {
             let two = Layout::vector(2, 1, 2, &Layout::basic(Basic::U64)).map_err(text)?;
             until_error(which, || {
