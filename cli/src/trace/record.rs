@@ -90,7 +90,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     command.args(rest).envs(settings);
 
     let ended = supervised(&mut command);
-    let said = recorded(&directory, u64::try_from(began).unwrap_or(0));
+    // (Before a directory that we made goes.)
+    let said = ended.is_ok().then(|| recorded(&directory, u64::try_from(began).unwrap_or(0)));
     if made {
         // (Only one that nobody wrote into goes.)
         let _ = fs::remove_dir(&directory);
@@ -98,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     let status = ended.map_err(|e| {
         format!("cannot start {}: {e}; write the command as without us", Path::new(name).display())
     })?;
-    eprint!("{said}");
+    eprint!("{}", said.unwrap_or_default());
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     Ok(ExitCode::from(code as u8))
 }
