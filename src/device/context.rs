@@ -88,6 +88,14 @@ pub(crate) trait PacketHandler<N: Netmod>: Any {
     fn is_moot(&self, _kind: u8) -> bool {
         false
     }
+    /// The context closes: what the user has called here may be gone.
+    fn close(&self) {}
+    /// Returns true if a peer has word to send of what was sent to it, or comes to have some.
+    fn is_unsettled(&self, _peer: u32) -> bool {
+        false
+    }
+    /// Asks such a peer to say when all of it is there: this context is closed then.
+    fn settle(&self, _context: &Context<N>, _peer: u32) {}
     /// Adds the peers that requests wait for, [`ANYBODY`] among them.
     fn awaited(&self, _add: &mut dyn FnMut(u32)) {}
     /// Does deferred work, at the end of a progress call after
@@ -99,6 +107,8 @@ pub(crate) trait PacketHandler<N: Netmod>: Any {
 
 impl<N: Netmod> Drop for Context<N> {
     fn drop(&mut self) {
+        drop((self.progress_hook.take(), self.channels.take()));
+        self.dispatch.handlers().for_each(|handler| handler.close());
         if !std::thread::panicking() {
             self.send_all();
         }

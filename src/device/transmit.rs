@@ -200,17 +200,32 @@ impl<N: Netmod> Context<N> {
         Ok(matches!(body, Body::Copied(_)))
     }
 
-    /// Waits until what was sent to peers that live, and did not leave, has been handed over:
-    /// of a context that is closed nobody else would, and the sends are told to be done.
+    /// Waits until what was sent has been handed over: of a context that is closed nobody else
+    /// would, and the sends are told to be done. Where closing an endpoint may lose it, waits until
+    /// those peers have it that have word to send of it, or come to have some.
     pub(super) fn send_all(&self) {
-        let (begun, limit) = (Instant::now(), timeout());
-        let (asked, closed) = (Cell::new(begun), RefCell::new(Vec::new()));
+        let begun = Instant::now();
         let is_moot =
             |head: &Head| self.dispatch.handler(head.class).is_some_and(|it| it.is_moot(head.kind));
+        let is_queued =
+            |&peer: &u32| self.links.link(peer).is_some_and(|it| it.has_queued_but(is_moot));
+        self.outwait(begun, || self.links.busy().into_iter().filter(is_queued).collect());
+        let is_unsettled = |&peer: &u32| self.dispatch.handlers().any(|it| it.is_unsettled(peer));
+        let mut unsettled = self.links.known();
+        unsettled.retain(|peer| is_unsettled(peer) && self.closes_with_loss(*peer));
+        for &peer in &unsettled {
+            let handlers = self.dispatch.handlers().filter(|it| it.is_unsettled(peer));
+            handlers.for_each(|handler| handler.settle(self, peer));
+        }
+        self.outwait(begun, || unsettled.iter().copied().filter(is_unsettled).collect());
+    }
+
+    /// Makes progress while something is left to do with peers that live and have not left.
+    fn outwait(&self, begun: Instant, left: impl Fn() -> Vec<u32>) {
+        let (asked, closed) = (Cell::new(Instant::now()), RefCell::new(Vec::new()));
         let left = || -> Vec<u32> {
-            let mut peers = self.links.busy();
-            let needed = |peer| self.links.link(peer).is_some_and(|it| it.has_queued_but(is_moot));
-            peers.retain(|&peer| needed(peer) && self.check_open(peer).is_ok());
+            let mut peers = left();
+            peers.retain(|&peer| self.check_open(peer).is_ok());
             if asked.get().elapsed() > LIVENESS_INTERVAL {
                 asked.set(Instant::now());
                 let gone = peers.iter().filter(|peer| self.device().has_closed(**peer));
@@ -219,20 +234,29 @@ impl<N: Netmod> Context<N> {
             peers.retain(|peer| !closed.borrow().contains(peer));
             peers
         };
+        let limit = timeout();
         loop {
             let peers = left();
             if peers.is_empty() || begun.elapsed() > limit {
                 return;
             }
-            let sent = self.wait(&peers, || {
+            let done = self.wait(&peers, || {
                 let done = left().is_empty() || begun.elapsed() > limit;
                 Ok(if done { Progress::Done } else { Progress::Waiting })
             });
             // (One that died is waited for no more.)
-            if !matches!(sent, Ok(()) | Err(DeviceError::PeerDied { .. })) {
+            if !matches!(done, Ok(()) | Err(DeviceError::PeerDied { .. })) {
                 return;
             }
         }
+    }
+
+    /// Returns true if what the provider was handed for a peer may be lost with the endpoint.
+    fn closes_with_loss(&self, peer: u32) -> bool {
+        let link = self.links.link(peer).filter(|link| link.outbox().is_none());
+        let route = link.filter(|link| link.state() == State::Open).map(Link::route);
+        let endpoint = route.and_then(|route| self.endpoint(route.transport));
+        endpoint.is_some_and(|(netmod, _)| netmod.caps().lossy_close)
     }
 
     /// Refuses peers that are dead and those whose link is broken.

@@ -1,12 +1,5 @@
 //! Active messages: a packet that calls a handler where it arrives.
 //!
-//! ```text
-//! AM        handler, header's length, flags    header    payload
-//! REPLY     handler, header's length           header    payload
-//! NO_REPLY                                               the reply that was due
-//! CREDIT    counts                                       consumed so far
-//! ```
-//!
 //! The header, up to sixteen bytes, travels in the packet's head, so that a
 //! payload is read where the network put it. Handlers run within progress, in
 //! the order of each sender, and must not wait. A handler that cannot take a
@@ -20,6 +13,7 @@
 //! way as there is space for. So two processes that flood each other with
 //! requests do not wait for each other's replies.
 
+use super::am_packet::{AM, CREDIT, HEADER, Kept, LEAVING, NO_REPLY, Packet, REPLY, WANTS_REPLY};
 use super::credit::{Credit, Limits};
 use super::error::MsgError;
 use super::posted::{Arriving, LONG, PIECE, POST, Post, Posts};
@@ -33,15 +27,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-
-const AM: u8 = 0;
-const REPLY: u8 = 1;
-const NO_REPLY: u8 = 2;
-const CREDIT: u8 = 3;
-
-/// The longest header, bytes.
-pub const HEADER: usize = 16;
-const WANTS_REPLY: u64 = 1 << 24;
 
 /// What a handler did with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,61 +117,6 @@ impl<N: Netmod> Drop for Reply<'_, N> {
 }
 
 type Handler<N> = Rc<dyn Fn(&mut Call<'_, N>) -> HandlerStatus>;
-
-/// What a packet of an active message says.
-#[derive(Clone, Copy)]
-struct Packet<'a> {
-    kind: u8,
-    handler: u16,
-    flags: u64,
-    header: &'a [u8],
-    payload: &'a [u8],
-}
-
-/// A message that no handler took yet.
-struct Kept {
-    from: u32,
-    kind: u8,
-    handler: u16,
-    flags: u64,
-    header: Vec<u8>,
-    payload: Vec<u8>,
-}
-
-impl<'a> Packet<'a> {
-    /// The first word of the head: handler, header's length, flags.
-    #[inline]
-    fn word(&self) -> u64 {
-        u64::from(self.handler) | (self.header.len() as u64) << 16 | self.flags
-    }
-
-    /// That of a head, whose header is at the start of `header`, padded.
-    #[inline]
-    fn decode(head: &Head, header: &'a [u8; HEADER], payload: &'a [u8]) -> Packet<'a> {
-        let word = head.words[0];
-        let header = &header[..usize::from((word >> 16) as u8).min(HEADER)];
-        let (handler, flags) = (word as u16, word & WANTS_REPLY);
-        Packet { kind: head.kind, handler, flags, header, payload }
-    }
-
-    fn padded_header(&self) -> [u8; HEADER] {
-        let mut padded = [0; HEADER];
-        padded[..self.header.len()].copy_from_slice(self.header);
-        padded
-    }
-}
-
-impl Kept {
-    fn new(from: u32, packet: Packet<'_>) -> Kept {
-        let Packet { kind, handler, flags, header, payload } = packet;
-        Kept { from, kind, handler, flags, header: header.into(), payload: payload.into() }
-    }
-
-    fn packet(&self) -> Packet<'_> {
-        let Kept { kind, handler, flags, .. } = *self;
-        Packet { kind, handler, flags, header: &self.header, payload: &self.payload }
-    }
-}
 
 #[derive(Default)]
 struct PeerFlow {
@@ -528,6 +458,13 @@ fn transmit<N: Netmod>(
     Ok(())
 }
 
+/// Sends a packet of one word. What cannot be sent need not be: the peer is gone.
+fn send_word<N: Netmod>(context: &Context<N>, peer: u32, kind: u8, word: u64) {
+    let head = Head::new(Class::Active, kind, [word, 0, 0]);
+    // SAFETY: a copied body has no conditions.
+    let _ = unsafe { context.transmit(peer, head, Body::Copied(&[])) };
+}
+
 impl<N: Netmod> ActiveProtocol<N> {
     fn flow(&self, peer: u32) -> Result<&PeerFlow, MsgError> {
         let none = || DeviceError::NoRank { rank: peer, size: self.universe };
@@ -614,9 +551,7 @@ impl<N: Netmod> ActiveProtocol<N> {
                 flow.credit.told(told);
                 return;
             }
-            let head = Head::new(Class::Active, CREDIT, [told, 0, 0]);
-            // SAFETY: a copied body has no conditions. (Who is gone needs none.)
-            let _ = unsafe { context.transmit(from, head, Body::Copied(&[])) };
+            send_word(context, from, CREDIT, told);
         }
     }
 }
@@ -628,6 +563,7 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
         let Some(flow) = self.flows.get_or_new(head.from) else { return };
         match head.kind {
             CREDIT => return flow.credit.told(word),
+            LEAVING => return send_word(context, head.from, CREDIT, flow.credit.settle(word)),
             NO_REPLY => return flow.owed.set(flow.owed.get().saturating_sub(1)),
             REPLY => flow.owed.set(flow.owed.get().saturating_sub(1)),
             POST => {
@@ -656,6 +592,20 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
 
     fn is_moot(&self, kind: u8) -> bool {
         kind == CREDIT
+    }
+
+    fn close(&self) {
+        self.handlers.take();
+    }
+
+    fn is_unsettled(&self, peer: u32) -> bool {
+        self.flows.get(peer).is_some_and(|flow| flow.credit.is_unsettled(&self.limits))
+    }
+
+    fn settle(&self, context: &Context<N>, peer: u32) {
+        if let Some(flow) = self.flows.get(peer) {
+            send_word(context, peer, LEAVING, flow.credit.sent());
+        }
     }
 
     fn lost(&self, context: &Context<N>, peer: u32) {

@@ -66,6 +66,11 @@ fn out(sent: &Cell<u32>, back: &Cell<u32>) -> i64 {
     i64::from(sent.get().wrapping_sub(back.get()).cast_signed())
 }
 
+/// What goes over the network of two counts.
+fn counts(bytes: &Cell<u32>, heads: &Cell<u32>) -> u64 {
+    u64::from(bytes.get()) << 32 | u64::from(heads.get())
+}
+
 impl Credit {
     /// Returns true if another header may go.
     #[inline]
@@ -158,7 +163,28 @@ impl Credit {
     pub(super) fn tell(&self) -> u64 {
         add(&self.told_bytes, self.used_bytes.take());
         add(&self.told_heads, self.used_heads.take());
-        u64::from(self.told_bytes.get()) << 32 | u64::from(self.told_heads.get())
+        counts(&self.told_bytes, &self.told_heads)
+    }
+
+    /// Returns true if the peer has word to send of what it consumes, or comes to have some.
+    pub(super) fn is_unsettled(&self, limits: &Limits) -> bool {
+        let reaches = |untold: u32, sent, back| out(sent, back) >= i64::from(untold.max(1));
+        reaches(limits.untold_bytes, &self.sent_bytes, &self.back_bytes)
+            || reaches(limits.untold_heads, &self.sent_heads, &self.back_heads)
+    }
+
+    /// What a peer that leaves says: sent so far.
+    pub(super) fn sent(&self) -> u64 {
+        self.take_back();
+        counts(&self.sent_bytes, &self.sent_heads)
+    }
+
+    /// A peer leaves that sent so much, all of which is here. Returns what to tell it: that all of
+    /// it is consumed, and never less.
+    pub(super) fn settle(&self, sent: u64) -> u64 {
+        self.told_bytes.set((sent >> 32) as u32);
+        self.told_heads.set(sent as u32);
+        sent
     }
 
     /// The peer told.
@@ -220,6 +246,31 @@ mod tests {
             sender.spend_ahead(&limits);
             assert!(sender.has_word());
             sender.take_back();
+        }
+    }
+
+    #[test]
+    fn who_leaves_waits_where_word_may_come_and_until_all_is_there() {
+        for (bytes, heads) in [(100, 16), (3, 1000), (1000, 3)] {
+            let limits = Limits::new(bytes, heads);
+            let (sender, receiver) = (Credit::default(), Credit::default());
+            let mut under_way = 0;
+            while sender.has(&limits, 1) {
+                sender.spend(1);
+                under_way += 1;
+                // What is unsettled is what consuming all of it would tell of.
+                let told = Credit::default();
+                let tells = (0..under_way).any(|_| told.consume(&limits, 1));
+                assert_eq!(sender.is_unsettled(&limits), tells);
+            }
+            sender.told(receiver.settle(sender.sent()));
+            assert!(!sender.is_unsettled(&limits));
+            for _ in 0..under_way {
+                if receiver.consume(&limits, 1) {
+                    sender.told(receiver.tell());
+                }
+                assert!(!sender.is_unsettled(&limits), "word of what was settled");
+            }
         }
     }
 

@@ -61,6 +61,7 @@
 //! [barrier](crate::rma::Communicator::barrier).
 
 mod active;
+mod am_packet;
 mod credit;
 mod elsewhere;
 mod error;
@@ -83,7 +84,8 @@ mod sync {
 }
 
 pub use crate::shm::word::Word;
-pub use active::{Active, Call, HEADER, HandlerStatus, Reply};
+pub use active::{Active, Call, HandlerStatus, Reply};
+pub use am_packet::HEADER;
 pub use error::MsgError;
 pub use mailbox::{AmMessage, Mailbox};
 pub use messenger::{Any, Messenger, Source, Tag};

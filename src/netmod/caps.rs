@@ -44,6 +44,9 @@ pub struct Caps {
     /// processors that do the same to the memory do not disturb each other, and
     /// those of one endpoint to one peer take effect in the order of the calls.
     pub cpu_atomics: bool,
+    /// An endpoint that closes ends its connections, and of one over which a peer's packet comes
+    /// later what was handed over before may not arrive.
+    pub lossy_close: bool,
     /// It reaches peers on the node through queues in shared memory that the
     /// death of one of them may stop.
     pub node_queues: bool,
@@ -127,6 +130,7 @@ impl Caps {
             done_at_call: usize::MAX,
             delivers: false,
             cpu_atomics: false,
+            lossy_close: false,
             node_queues: false,
             costs: OnceLock::new(),
         }

@@ -76,6 +76,35 @@ pub fn replies<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     wrong.map_or(Ok(()), Err)
 }
 
+/// Who has sent may leave: what it sent calls the handler, which is slow.
+pub fn left<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const COUNT: u32 = 500;
+    const LEN: usize = 3000;
+    let context = N::open(boot)?;
+    let active = Active::open(&context).map_err(text)?;
+    if context.device().boot().rank() == 0 {
+        return (0..COUNT).try_for_each(|seed| {
+            active.send(1, 1, &seed.to_le_bytes(), &pattern(seed, LEN)).map_err(text)
+        });
+    }
+    let (came, wrong) = (Rc::new(Cell::new(0_u32)), Rc::new(RefCell::new(Ok(()))));
+    let (count, checked) = (Rc::clone(&came), Rc::clone(&wrong));
+    let handler = move |call: &mut rankway::msg::Call<'_, N>| {
+        let seed = count.replace(count.get() + 1);
+        let good = same("header", call.header, &seed.to_le_bytes())
+            .and_then(|()| same("of who left", call.payload, &pattern(seed, LEN)));
+        if good.is_err() {
+            *checked.borrow_mut() = good;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+        HandlerStatus::Consumed
+    };
+    std::thread::sleep(Duration::from_millis(300));
+    active.register(1, handler).map_err(text)?;
+    active.wait_until(0, || came.get() == COUNT).map_err(text)?;
+    wrong.replace(Ok(()))
+}
+
 /// Everybody posts to everybody, itself too, headers and payloads of all lengths, before a
 /// handler is there, and on from handlers: all arrive once, in the order of each sender.
 pub fn posts<N: Opens>(boot: Arc<dyn Boot>) -> Result {

@@ -53,9 +53,11 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     add("long wait", 2, sleeps::long_wait::<N>, &[]);
     add("vcis", 2, sleeps::vcis::<N>, &[]);
     add("contexts that come again", 2, sleeps::reopened::<N>, &[]);
-    add("left behind its first word", 2, sleeps::left::<N, 1>, &[]);
-    add("left behind a hundred", 2, sleeps::left::<N, 100>, &[]);
-    add("left behind thousands", 2, sleeps::left::<N, 4000>, &[]);
+    add("left behind its first word", 2, sleeps::left::<N, 1, 0>, &[]);
+    add("left behind a hundred", 2, sleeps::left::<N, 100, 0>, &[]);
+    add("left behind thousands", 2, sleeps::left::<N, 4000, 0>, &[]);
+    add("left behind for who is slow", 2, sleeps::left::<N, 4000, 500>, &[]);
+    add("calls left behind", 2, calls::left::<N>, &[]);
     add("contexts that are late", 2, |boot| sleeps::late::<N>(boot, &[40, 20_000]), &[]);
     add(
         "contexts that are late on little credit",

@@ -8,6 +8,7 @@ use rankway::device::{Context, DeviceError, Options, Shared};
 use rankway::msg::{Any, Messenger, Request, wait_all};
 use rankway::netmod::ofi::Ofi;
 use rankway::rma::{Communicator, Window};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -195,22 +196,33 @@ pub fn late<N: Opens>(boot: Arc<dyn Boot>, lengths: &'static [usize]) -> Result 
 }
 
 /// Who has sent may leave, and has others receive what it sent: so many messages, of which the
-/// last ones go nowhere until the receiver, who is late, makes progress.
-pub fn left<N: Opens, const COUNT: usize>(boot: Arc<dyn Boot>) -> Result {
+/// last ones go nowhere until the receiver, who is late, makes progress. It is slow with some
+/// before the last, by then of one that would be gone.
+pub fn left<N: Opens, const COUNT: usize, const SLOW: u32>(boot: Arc<dyn Boot>) -> Result {
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
     let m = Messenger::open(&world).map_err(text)?;
     let lengths = [8, 3000].into_iter().cycle().take(COUNT).zip(1..);
     if world.rank() == 0 {
+        // What a device layer has called while it waits may be gone before the context.
+        let (leaves, called) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
+        let (is_late, late) = (Rc::clone(&leaves), Rc::clone(&called));
+        context.set_progress_hook(move || late.set(late.get() || is_late.get()));
         for (len, seed) in lengths {
             m.send(&pattern(seed, len), 1, seed).map_err(text)?;
         }
+        leaves.set(true);
+        drop((m, world, context));
+        ensure!(!called.get(), "progress of a device layer while a context closes");
         return Ok(());
     }
     std::thread::sleep(Duration::from_millis(300));
     for (len, seed) in lengths {
         let mut got = vec![0; len];
         m.recv(&mut got, Any, seed).map_err(text)?;
+        if seed + SLOW > COUNT as u32 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
         same("of who left", &got, &pattern(seed, len))?;
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Flow control towards each peer: credit, what is sent how, and the sends
 //! that wait.
 
-use super::packets::{self, CREDIT, SYNC_ACK, WANTS};
+use super::packets::{self, CREDIT, LEAVING, SYNC_ACK, WANTS};
 use crate::device::{Context, DeviceError, PerPeer};
 use crate::msg::credit::{Credit, Limits};
 use crate::msg::error::MsgError;
@@ -204,6 +204,22 @@ impl Flows {
     #[cold]
     pub(super) fn ask<N: Netmod>(context: &Context<N>, peer: u32) {
         packets::send_word(context, peer, WANTS, 0);
+    }
+
+    /// This process leaves: asks a peer to say when all that was sent to it is there.
+    #[cold]
+    pub(super) fn leave<N: Netmod>(&self, context: &Context<N>, peer: u32) {
+        if let Some(flow) = self.peers.get(peer) {
+            packets::send_word(context, peer, LEAVING, flow.credit.sent());
+        }
+    }
+
+    /// A peer leaves, and what it had sent is here.
+    #[cold]
+    pub(super) fn left<N: Netmod>(&self, context: &Context<N>, peer: u32, sent: u64) {
+        if let Some(flow) = self.peers.get_or_new(peer) {
+            packets::send_word(context, peer, CREDIT, flow.credit.settle(sent));
+        }
     }
 
     /// A peer has [asked](Flows::ask).

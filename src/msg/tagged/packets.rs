@@ -13,6 +13,8 @@
 //! FRAGMENT_DONE  id number                     and was copied
 //! FIN        id                                nothing more of it is wanted
 //! CREDIT     counts                            consumed so far
+//! LEAVING    counts                            sent so far, by who leaves: answered by
+//!                                              a CREDIT of all that
 //! WANTS                                        sends wait for credit for their headers
 //! QUERY      id                                asks for delivery, answered by
 //! DELIVERED  id                                once the message is here
@@ -36,6 +38,7 @@ pub(super) const DELIVERED: u8 = 8;
 pub(super) const FRAGMENT: u8 = 9;
 pub(super) const FRAGMENT_DONE: u8 = 10;
 pub(super) const WANTS: u8 = 11;
+pub(super) const LEAVING: u8 = 12;
 
 #[inline]
 pub(super) fn head(kind: u8, words: [u64; 3]) -> Head {

@@ -3,8 +3,8 @@
 
 use super::eager::one_less;
 use super::packets::{
-    CREDIT, CTS, Cts, DELIVERED, EAGER, FIN, FRAGMENT, FRAGMENT_DONE, Fragment, QUERY, RTS, SYNC,
-    SYNC_ACK, WANTS,
+    CREDIT, CTS, Cts, DELIVERED, EAGER, FIN, FRAGMENT, FRAGMENT_DONE, Fragment, LEAVING, QUERY,
+    RTS, SYNC, SYNC_ACK, WANTS,
 };
 use super::slots::Phase;
 use super::state::TaggedProtocol;
@@ -35,6 +35,7 @@ impl TaggedProtocol {
             RTS => self.rts_arrived(context, head, body),
             QUERY => self.delivery_queried(context, head),
             CREDIT => self.credit_arrived(context, head.from, head.words[0]),
+            LEAVING => self.flows.left(context, head.from, head.words[0]),
             WANTS => self.credit_wanted(context, head.from),
             _ => self.answered(context, head, body),
         }
@@ -96,6 +97,14 @@ impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
 
     fn is_moot(&self, kind: u8) -> bool {
         matches!(kind, CREDIT | WANTS)
+    }
+
+    fn is_unsettled(&self, peer: u32) -> bool {
+        self.flows.get(peer).is_some_and(|flow| flow.credit.is_unsettled(&self.flows.limits))
+    }
+
+    fn settle(&self, context: &Context<N>, peer: u32) {
+        self.flows.leave(context, peer);
     }
 
     fn lost(&self, context: &Context<N>, peer: u32) {

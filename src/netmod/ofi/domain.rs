@@ -5,7 +5,7 @@ use super::constants::{COPIED, EXPECTED, MAX_IOV, MAX_NAME, PACKET};
 use super::ffi::{self, Library};
 use super::gate::Setup;
 use super::lock_reaper::LockReaper;
-use super::select::{Info, Request, delivers, open_library, select};
+use super::select::{Info, Request, delivers, is_tcp, open_library, select};
 use super::shm;
 use super::stale_keys::StaleKeys;
 use crate::netmod::{Caps, NetError, Op, Type, limits};
@@ -137,6 +137,7 @@ impl Domain {
             max_peers: if provider == "shm" { shm::max_peers() } else { u32::MAX },
             node_queues: provider == "shm",
             delivers: delivers(&provider),
+            lossy_close: is_tcp(&provider),
             virtual_addresses: mr_mode & sys::FI_MR_VIRT_ADDR != 0,
             provider_keys: mr_mode & sys::FI_MR_PROV_KEY != 0,
             key_size: dom.mr_key_size,

@@ -129,6 +129,12 @@ pub(super) fn is_node_local(name: &str) -> bool {
 /// See [`Caps::delivers`](crate::netmod::Caps::delivers): over tcp the target answers when
 /// it has read all from the stream; that of a network card says that the card has it.
 pub(super) fn delivers(name: &str) -> bool {
+    is_tcp(name)
+}
+
+/// Over a socket that is closed the kernel sends no more once something comes in for it: see
+/// [`Caps::lossy_close`](crate::netmod::Caps::lossy_close).
+pub(super) fn is_tcp(name: &str) -> bool {
     name.contains("tcp")
 }
 
