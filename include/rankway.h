@@ -725,8 +725,10 @@ int rankway_context_open(struct rankway_device_t device,
 
 /**
  * Closes a context. Everything made on it must have been freed. Sends what still
- * waits for space or a connection: it takes until those peers have made progress,
- * as long as they live and have not left, and at most RANKWAY_TIMEOUT.
+ * waits for space, a connection or credit, also of requests that were freed: it takes
+ * until those peers have made progress, as long as they live and have not left, and at
+ * most RANKWAY_TIMEOUT, after which RANKWAY_ERR_PEER names the first of them; the context
+ * is closed all the same.
  */
 int rankway_context_close(struct rankway_context_t context);
 

@@ -150,6 +150,11 @@ fn every_error_says_what_it_said() {
             "rank 3 died, or left the job: nothing reaches it any more",
         ),
         (
+            Box::new(DeviceError::Unsent { rank: 3, seconds: 300 }),
+            "what was sent to rank 3 may not have arrived: it made no progress for 300 seconds, after \
+             which this context closed; raise RANKWAY_TIMEOUT",
+        ),
+        (
             Box::new(DeviceError::NoTransport { rank: 3, why: "another node" }),
             "no transport reaches rank 3: another node",
         ),

@@ -131,9 +131,9 @@ fn code_of(e: &DeviceError) -> code {
         DeviceError::NoTransport { .. } | DeviceError::Boot(BootError::Unreachable { .. }) => {
             code::RANKWAY_ERR_UNREACHABLE
         }
-        DeviceError::BadBusinessCard { .. } | DeviceError::Boot(BootError::GaveUp { .. }) => {
-            code::RANKWAY_ERR_PEER
-        }
+        DeviceError::BadBusinessCard { .. }
+        | DeviceError::Unsent { .. }
+        | DeviceError::Boot(BootError::GaveUp { .. }) => code::RANKWAY_ERR_PEER,
         DeviceError::NoRank { .. } => code::RANKWAY_ERR_RANK,
         DeviceError::OpenedBefore => code::RANKWAY_ERR_BOOT,
         DeviceError::OneThread => code::RANKWAY_ERR_THREAD,

@@ -169,6 +169,10 @@ impl<N: Native> Context for NetmodContext<N> {
         Ok(self.context.progress_and_check()?)
     }
 
+    fn finish(&self) -> Result<(), Fail> {
+        Ok(self.context.finish()?)
+    }
+
     fn progress_made(&self) -> Result<bool, Fail> {
         let before = self.context.events();
         self.progress()?;

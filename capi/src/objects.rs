@@ -39,6 +39,8 @@ pub(crate) trait Device: Send + Sync {
 
 pub(crate) trait Context {
     fn context_id(&self) -> usize;
+    /// Sends what still waits, as a context that closes.
+    fn finish(&self) -> Result<(), Fail>;
     fn progress(&self) -> Result<(), Fail>;
     /// The same; true: something came in or has ended.
     fn progress_made(&self) -> Result<bool, Fail>;

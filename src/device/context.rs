@@ -28,9 +28,8 @@ use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Endpoints and completion queues of one thread. Dropping the last clone sends what still
-/// waits for space or a connection: it takes until those peers have made progress, at most
-/// `RANKWAY_TIMEOUT`, and no longer than they live and have not left.
+/// Endpoints and completion queues of one thread. Dropping the last clone
+/// [finishes](Context::finish).
 pub struct Context<N: Netmod> {
     device: Arc<Device<N>>,
     /// The device's, or this context's own ([`Netmod::own_addresses`]).
@@ -58,6 +57,7 @@ pub struct Context<N: Netmod> {
     pub(super) progress_lock: ProgressLock,
     /// Called while this context waits: what else the process has to do.
     progress_hook: OnceCell<Box<dyn Fn()>>,
+    pub(super) finished: Cell<bool>,
     /// Processes of other jobs know the address.
     pub(super) dynamic_processes: Cell<bool>,
     probe_buffer: ProbeBuffer,
@@ -94,8 +94,10 @@ pub(crate) trait PacketHandler<N: Netmod>: Any {
     fn is_unsettled(&self, _peer: u32) -> bool {
         false
     }
+    /// Adds the peers of sends that nobody waits for.
+    fn sends(&self, _add: &mut dyn FnMut(u32)) {}
     /// Asks such a peer to say when all of it is there: this context is closed then.
-    fn settle(&self, _context: &Context<N>, _peer: u32) {}
+    fn ask_to_acknowledge(&self, _context: &Context<N>, _peer: u32) {}
     /// Adds the peers that requests wait for, [`ANYBODY`] among them.
     fn awaited(&self, _add: &mut dyn FnMut(u32)) {}
     /// Does deferred work, at the end of a progress call after
@@ -108,9 +110,8 @@ pub(crate) trait PacketHandler<N: Netmod>: Any {
 impl<N: Netmod> Drop for Context<N> {
     fn drop(&mut self) {
         drop((self.progress_hook.take(), self.channels.take()));
-        self.dispatch.handlers().for_each(|handler| handler.close());
         if !std::thread::panicking() {
-            self.send_all();
+            let _ = self.finish();
         }
         let done = self.completions.outstanding() == 0 && self.endpoints.renewals() == 0;
         if done && !self.failures.has_lost() {
@@ -164,6 +165,7 @@ impl<N: Netmod> Context<N> {
             dispatch: Dispatch::default(),
             progress_lock: ProgressLock::default(),
             progress_hook: OnceCell::new(),
+            finished: Cell::new(false),
             dynamic_processes: Cell::new(false),
             probe_buffer: ProbeBuffer::new(),
             device: Arc::clone(device),

@@ -60,6 +60,13 @@ pub enum DeviceError {
         /// The index.
         index: u32,
     },
+    /// Closing a context gave up a peer that made no progress for so long.
+    Unsent {
+        /// Its world rank.
+        rank: u32,
+        /// How long.
+        seconds: u64,
+    },
     /// A wait within a handler or another part of progress.
     Nested,
     /// Something other than a handler panicked within progress.
@@ -99,6 +106,11 @@ impl fmt::Display for DeviceError {
                 "nothing comes in{}, and connections of this process are held up: it may open no \
                  more descriptors; raise `ulimit -n`",
                 peer.map(|rank| format!(" from rank {rank}")).unwrap_or_default()
+            ),
+            DeviceError::Unsent { rank, seconds } => write!(
+                f,
+                "what was sent to rank {rank} may not have arrived: it made no progress for \
+                 {seconds} seconds, after which this context closed; raise RANKWAY_TIMEOUT"
             ),
             DeviceError::OpenedBefore => f.write_str(
                 "a device of this process was opened before, and peers know one of each: share \
@@ -186,6 +198,7 @@ impl DeviceError {
         match self {
             DeviceError::Peer { rank, .. }
             | DeviceError::PeerDied { rank }
+            | DeviceError::Unsent { rank, .. }
             | DeviceError::NoTransport { rank, .. }
             | DeviceError::BadBusinessCard { rank } => Some(*rank),
             DeviceError::Boot(e) => e.peer(),

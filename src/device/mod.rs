@@ -47,6 +47,7 @@ mod dispatch;
 mod endpoints;
 mod error;
 mod failures;
+mod finish;
 mod forwarder;
 mod keys;
 mod link;

@@ -15,16 +15,11 @@
 
 use super::DeviceError;
 use super::context::Context;
-use super::failures::LIVENESS_INTERVAL;
 use super::link::{Held, Link, Outgoing, Queued, State};
 use super::node;
 use super::packet::{Body, Head, Route, encode};
-use super::wait::Progress;
-use crate::boot::timeout;
 use crate::netmod::{AGAIN, NetError, Netmod, PENDING, UNSUPPORTED, WordPacket};
 use crate::shm::word::Word;
-use std::cell::{Cell, RefCell};
-use std::time::Instant;
 
 impl<N: Netmod> Context<N> {
     /// Sends a packet to a world rank, in order behind those before it.
@@ -198,65 +193,6 @@ impl<N: Netmod> Context<N> {
         }
         self.links.list(peer, link);
         Ok(matches!(body, Body::Copied(_)))
-    }
-
-    /// Waits until what was sent has been handed over: of a context that is closed nobody else
-    /// would, and the sends are told to be done. Where closing an endpoint may lose it, waits until
-    /// those peers have it that have word to send of it, or come to have some.
-    pub(super) fn send_all(&self) {
-        let begun = Instant::now();
-        let is_moot =
-            |head: &Head| self.dispatch.handler(head.class).is_some_and(|it| it.is_moot(head.kind));
-        let is_queued =
-            |&peer: &u32| self.links.link(peer).is_some_and(|it| it.has_queued_but(is_moot));
-        self.outwait(begun, || self.links.busy().into_iter().filter(is_queued).collect());
-        let is_unsettled = |&peer: &u32| self.dispatch.handlers().any(|it| it.is_unsettled(peer));
-        let mut unsettled = self.links.known();
-        unsettled.retain(|peer| is_unsettled(peer) && self.closes_with_loss(*peer));
-        for &peer in &unsettled {
-            let handlers = self.dispatch.handlers().filter(|it| it.is_unsettled(peer));
-            handlers.for_each(|handler| handler.settle(self, peer));
-        }
-        self.outwait(begun, || unsettled.iter().copied().filter(is_unsettled).collect());
-    }
-
-    /// Makes progress while something is left to do with peers that live and have not left.
-    fn outwait(&self, begun: Instant, left: impl Fn() -> Vec<u32>) {
-        let (asked, closed) = (Cell::new(Instant::now()), RefCell::new(Vec::new()));
-        let left = || -> Vec<u32> {
-            let mut peers = left();
-            peers.retain(|&peer| self.check_open(peer).is_ok());
-            if asked.get().elapsed() > LIVENESS_INTERVAL {
-                asked.set(Instant::now());
-                let gone = peers.iter().filter(|peer| self.device().has_closed(**peer));
-                closed.borrow_mut().extend(gone);
-            }
-            peers.retain(|peer| !closed.borrow().contains(peer));
-            peers
-        };
-        let limit = timeout();
-        loop {
-            let peers = left();
-            if peers.is_empty() || begun.elapsed() > limit {
-                return;
-            }
-            let done = self.wait(&peers, || {
-                let done = left().is_empty() || begun.elapsed() > limit;
-                Ok(if done { Progress::Done } else { Progress::Waiting })
-            });
-            // (One that died is waited for no more.)
-            if !matches!(done, Ok(()) | Err(DeviceError::PeerDied { .. })) {
-                return;
-            }
-        }
-    }
-
-    /// Returns true if what the provider was handed for a peer may be lost with the endpoint.
-    fn closes_with_loss(&self, peer: u32) -> bool {
-        let link = self.links.link(peer).filter(|link| link.outbox().is_none());
-        let route = link.filter(|link| link.state() == State::Open).map(Link::route);
-        let endpoint = route.and_then(|route| self.endpoint(route.transport));
-        endpoint.is_some_and(|(netmod, _)| netmod.caps().lossy_close)
     }
 
     /// Refuses peers that are dead and those whose link is broken.

@@ -563,7 +563,7 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
         let Some(flow) = self.flows.get_or_new(head.from) else { return };
         match head.kind {
             CREDIT => return flow.credit.told(word),
-            LEAVING => return send_word(context, head.from, CREDIT, flow.credit.settle(word)),
+            LEAVING => return send_word(context, head.from, CREDIT, flow.credit.acknowledge(word)),
             NO_REPLY => return flow.owed.set(flow.owed.get().saturating_sub(1)),
             REPLY => flow.owed.set(flow.owed.get().saturating_sub(1)),
             POST => {
@@ -602,7 +602,7 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
         self.flows.get(peer).is_some_and(|flow| flow.credit.is_unsettled(&self.limits))
     }
 
-    fn settle(&self, context: &Context<N>, peer: u32) {
+    fn ask_to_acknowledge(&self, context: &Context<N>, peer: u32) {
         if let Some(flow) = self.flows.get(peer) {
             send_word(context, peer, LEAVING, flow.credit.sent());
         }

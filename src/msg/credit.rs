@@ -181,7 +181,7 @@ impl Credit {
 
     /// A peer leaves that sent so much, all of which is here. Returns what to tell it: that all of
     /// it is consumed, and never less.
-    pub(super) fn settle(&self, sent: u64) -> u64 {
+    pub(super) fn acknowledge(&self, sent: u64) -> u64 {
         self.told_bytes.set((sent >> 32) as u32);
         self.told_heads.set(sent as u32);
         sent
@@ -263,7 +263,7 @@ mod tests {
                 let tells = (0..under_way).any(|_| told.consume(&limits, 1));
                 assert_eq!(sender.is_unsettled(&limits), tells);
             }
-            sender.told(receiver.settle(sender.sent()));
+            sender.told(receiver.acknowledge(sender.sent()));
             assert!(!sender.is_unsettled(&limits));
             for _ in 0..under_way {
                 if receiver.consume(&limits, 1) {

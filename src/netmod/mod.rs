@@ -308,6 +308,13 @@ pub trait Netmod: Send + Sync + Sized + 'static {
     /// issued to it any more.
     fn remove(&self, _endpoint: &Self::Endpoint, _address: u64) {}
 
+    /// Returns true once nothing that was handed over for an address is still here, as it may be
+    /// until that peer makes progress. For endpoints that are about to be closed: asked between
+    /// polls, nothing else is issued any more.
+    fn is_drained(&self, _endpoint: &Self::Endpoint, _dest: u64) -> bool {
+        true
+    }
+
     /// Registers memory for remote reads and writes, under `key` where the
     /// provider lets the caller choose.
     ///

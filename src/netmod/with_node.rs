@@ -207,6 +207,10 @@ impl<N: Library> Netmod for WithNode<N> {
         either!(self, endpoint, netmod => netmod.remove(endpoint, address), else ())
     }
 
+    fn is_drained(&self, endpoint: &Self::Endpoint, dest: u64) -> bool {
+        either!(self, endpoint, netmod => netmod.is_drained(endpoint, dest), else true)
+    }
+
     unsafe fn register(
         self: &Arc<Self>,
         endpoint: &Self::Endpoint,

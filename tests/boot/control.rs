@@ -46,6 +46,7 @@ fn part(name: &str) {
         "exit without goodbye" => exit_without_goodbye(),
         "stopped" => stopped(),
         "timeout" => timeout(),
+        "patience" => patience(),
         "descriptors" => all_succeed(2, no_descriptors),
         "speed" => speed(),
         other => panic!("no part {other}"),
@@ -396,6 +397,18 @@ fn timeout() {
     });
 }
 
+/// Who is patient waits on.
+fn patience() {
+    all_succeed(2, |boot| {
+        let control = open(&boot);
+        control.set_patient();
+        if boot.rank() == 1 {
+            std::thread::sleep(Duration::from_millis(2500));
+        }
+        control.barrier(&World::of(&*boot), 1, &mut ok).unwrap();
+    });
+}
+
 fn stem(boot: &Arc<dyn Boot>) -> String {
     rankway::boot::segment_prefix(boot.job())
 }
@@ -469,9 +482,11 @@ parts! {
 
 #[test]
 fn silence_ends_with_a_name() {
-    let mut command = play("timeout");
-    command.env("RANKWAY_TIMEOUT", "1");
-    must_succeed(command);
+    for name in ["timeout", "patience"] {
+        let mut command = play(name);
+        command.env("RANKWAY_TIMEOUT", "1");
+        must_succeed(command);
+    }
 }
 
 #[test]

@@ -57,12 +57,13 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     add("left behind a hundred", 2, sleeps::left::<N, 100, 0>, &[]);
     add("left behind thousands", 2, sleeps::left::<N, 4000, 0>, &[]);
     add("left behind for who is slow", 2, sleeps::left::<N, 4000, 500>, &[]);
+    add("freed sends left behind", 2, sleeps::freed::<N>, &[]);
     add("calls left behind", 2, calls::left::<N>, &[]);
-    add("contexts that are late", 2, |boot| sleeps::late::<N>(boot, &[40, 20_000]), &[]);
+    add("contexts that are late", 2, |boot| sleeps::late::<N>(boot, &[40, 20_000], 1), &[]);
     add(
         "contexts that are late on little credit",
         2,
-        |boot| sleeps::late::<N>(boot, &[100; 40]),
+        |boot| sleeps::late::<N>(boot, &[100; 40], 1),
         &small,
     );
     add("contexts without end", 2, sleeps::exhausted::<N>, &[]);
@@ -155,6 +156,9 @@ fn main() -> ExitCode {
         for (name, tls) in [("ucx all", "all"), ("ucx tcp", "tcp,self")] {
             scenarios::<Ucx>(&mut all, name, &[("UCX_TLS", tls), provider]);
         }
+        let late = |boot| sleeps::late::<Ucx>(boot, &[1000; 20], 6);
+        let late = Scenario::new("contexts that are very late/ucx tcp", 2, late);
+        all.push(late.env("UCX_TLS", "tcp,self").env(provider.0, provider.1));
     }
     // The same binary with another libfabric, where there is one.
     match std::env::var("RANKWAY_NEWER_LIBFABRIC").ok().filter(|path| !path.is_empty()) {

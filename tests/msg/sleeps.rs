@@ -171,7 +171,7 @@ pub fn reopened<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 /// What was sent on a context that is closed at once arrives also where the receiver's has
 /// been open for a while and does nothing yet; and where that is so much that the receiver
 /// gives leave for more, it closes its own all the same.
-pub fn late<N: Opens>(boot: Arc<dyn Boot>, lengths: &'static [usize]) -> Result {
+pub fn late<N: Opens>(boot: Arc<dyn Boot>, lengths: &'static [usize], seconds: u64) -> Result {
     let context = N::open_with(boot, &Options::default().threads(true))?;
     let world = Communicator::world(&context);
     let me = world.rank();
@@ -182,7 +182,7 @@ pub fn late<N: Opens>(boot: Arc<dyn Boot>, lengths: &'static [usize]) -> Result 
                 let send = |len| m.send(&pattern(round, len), 1 - me, round).map_err(text);
                 return lengths.try_for_each(send);
             }
-            std::thread::sleep(Duration::from_secs(1));
+            std::thread::sleep(Duration::from_secs(seconds));
             for len in lengths {
                 let mut got = vec![0; len];
                 m.recv(&mut got, 1 - me, round).map_err(text)?;
@@ -191,6 +191,30 @@ pub fn late<N: Opens>(boot: Arc<dyn Boot>, lengths: &'static [usize]) -> Result 
             Ok(())
         })?;
         world.barrier().map_err(text)?;
+    }
+    Ok(())
+}
+
+/// Sends that nobody waits for go on while their context closes: more than there is credit for,
+/// and long ones.
+pub fn freed<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let m = Messenger::open(&world).map_err(text)?;
+    let lengths = [3000, 3000, 8, 100_000].into_iter().cycle().take(1000).zip(1..);
+    if world.rank() == 0 {
+        for (len, seed) in lengths {
+            let bytes = pattern(seed, len).leak();
+            // SAFETY: the buffer is there for ever.
+            drop(unsafe { m.isend(bytes.as_ptr(), len, 1, seed) }.map_err(text)?);
+        }
+        return Ok(());
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    for (len, seed) in lengths {
+        let mut got = vec![0; len];
+        m.recv(&mut got, 0, seed).map_err(text)?;
+        same("of who left", &got, &pattern(seed, len))?;
     }
     Ok(())
 }
@@ -212,7 +236,9 @@ pub fn left<N: Opens, const COUNT: usize, const SLOW: u32>(boot: Arc<dyn Boot>) 
             m.send(&pattern(seed, len), 1, seed).map_err(text)?;
         }
         leaves.set(true);
-        drop((m, world, context));
+        drop(m);
+        drop(world);
+        drop(context);
         ensure!(!called.get(), "progress of a device layer while a context closes");
         return Ok(());
     }

@@ -275,8 +275,10 @@ pub unsafe extern "C" fn rankway_context_open(
 }
 
 /// Closes a context. Everything made on it must have been freed. Sends what still
-/// waits for space or a connection: it takes until those peers have made progress,
-/// as long as they live and have not left, and at most RANKWAY_TIMEOUT.
+/// waits for space, a connection or credit, also of requests that were freed: it takes
+/// until those peers have made progress, as long as they live and have not left, and at
+/// most RANKWAY_TIMEOUT, after which RANKWAY_ERR_PEER names the first of them; the context
+/// is closed all the same.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_context_close(context: rankway_context_t) -> c_int {
     call("rankway_context_close", || {
@@ -285,8 +287,9 @@ pub unsafe extern "C" fn rankway_context_close(context: rankway_context_t) -> c_
             let why = format!("the context has {left}; free or receive them first");
             return Err(Fail::new(rankway_code::RANKWAY_ERR_BUSY, why));
         }
+        let finished = found.finish();
         drop(found.guard.remove::<Rc<dyn Context>>(context));
-        Ok(())
+        finished
     })
 }
 

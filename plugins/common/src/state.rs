@@ -113,6 +113,7 @@ impl<N: Netmod, L: Layer> State<N, L> {
     ) -> Result<&'static State<N, L>, MsgError> {
         let tagged = Tagged::open(&context)?;
         let me = boot.rank();
+        context.device().control().set_patient();
         let state: &'static State<N, L> = Box::leak(Box::new(State {
             inner: Inner { context, tagged, deferred: RefCell::default() },
             lock: threads.then(Mutex::default),

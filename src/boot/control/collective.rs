@@ -4,7 +4,7 @@ use super::failure_detector::FailureDetector;
 use super::mesh::{Mesh, read_poison};
 use super::protocol::{FailureNotice, Frame, Kind, Operation};
 use super::{Control, Idle, Members};
-use crate::boot::{BootError, os};
+use crate::boot::BootError;
 use std::time::{Duration, Instant};
 
 /// 1, 2, 4, … below `n`.
@@ -47,7 +47,7 @@ impl<'a> Collective<'a> {
             received: 0,
             idle,
             start: Instant::now(),
-            timeout: os::timeout(),
+            timeout: control.timeout(),
             deaths_seen: 0,
             failure_detector: FailureDetector::new(operation),
         }

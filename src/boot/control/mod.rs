@@ -41,12 +41,13 @@ mod protocol;
 mod socket;
 
 use super::contact_info::ContactInfo;
-use super::{Boot, BootError, Fate, Liveness, Watch};
+use super::{Boot, BootError, Fate, Liveness, Watch, os};
 pub(crate) use around::Around;
 pub use channel::Channel;
 use collective::{Collective, doublings};
 use mesh::Mesh;
 use protocol::Operation;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -106,6 +107,8 @@ pub type Idle<'a> = &'a mut dyn FnMut() -> Result<bool, String>;
 pub struct Control {
     boot: Arc<dyn Boot>,
     mesh: Mutex<Mesh>,
+    /// Silence has no limit.
+    patient: AtomicBool,
 }
 
 impl Control {
@@ -117,7 +120,18 @@ impl Control {
     /// [`BootError::Twice`] when it was opened before, the boot's own errors.
     pub fn open(boot: Arc<dyn Boot>) -> Result<Control, BootError> {
         let mesh = Mutex::new(Mesh::open(boot.clone())?);
-        Ok(Control { boot, mesh })
+        Ok(Control { boot, mesh, patient: AtomicBool::new(false) })
+    }
+
+    /// Has collectives wait as long as their members live, as MPI's do: `RANKWAY_TIMEOUT` is no
+    /// limit to those that begin from now on.
+    pub fn set_patient(&self) {
+        self.patient.store(true, Ordering::Relaxed);
+    }
+
+    /// How long a collective waits for members that live but are silent.
+    fn timeout(&self) -> Duration {
+        if self.patient.load(Ordering::Relaxed) { Duration::MAX } else { os::timeout() }
     }
 
     /// The boot below.

@@ -218,7 +218,7 @@ impl Flows {
     #[cold]
     pub(super) fn left<N: Netmod>(&self, context: &Context<N>, peer: u32, sent: u64) {
         if let Some(flow) = self.peers.get_or_new(peer) {
-            packets::send_word(context, peer, CREDIT, flow.credit.settle(sent));
+            packets::send_word(context, peer, CREDIT, flow.credit.acknowledge(sent));
         }
     }
 

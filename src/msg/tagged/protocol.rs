@@ -99,11 +99,20 @@ impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
         matches!(kind, CREDIT | WANTS)
     }
 
+    fn sends(&self, add: &mut dyn FnMut(u32)) {
+        let mut state = self.state.borrow_mut();
+        for (_, slot) in state.slots.live() {
+            if slot.detached && slot.peer != self.flows.me && slot.is_sending() {
+                add(slot.peer);
+            }
+        }
+    }
+
     fn is_unsettled(&self, peer: u32) -> bool {
         self.flows.get(peer).is_some_and(|flow| flow.credit.is_unsettled(&self.flows.limits))
     }
 
-    fn settle(&self, context: &Context<N>, peer: u32) {
+    fn ask_to_acknowledge(&self, context: &Context<N>, peer: u32) {
         self.flows.leave(context, peer);
     }
 

@@ -171,6 +171,12 @@ impl Slot {
         }
     }
 
+    /// Returns true for a send that is under way.
+    pub(super) fn is_sending(&mut self) -> bool {
+        matches!(self.phase, Phase::Queued | Phase::Eager | Phase::RtsSent)
+            || self.sender().is_some()
+    }
+
     /// Returns true for a send whose provider has its bytes, or some.
     pub(super) fn is_given_away(&mut self) -> bool {
         self.phase == Phase::Eager || self.sender().is_some()

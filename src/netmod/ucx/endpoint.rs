@@ -45,6 +45,7 @@ impl Worker {
                 done: RefCell::default(),
                 failures: RefCell::default(),
                 eps: RefCell::default(),
+                drains: RefCell::default(),
                 failed: RefCell::default(),
                 arrivals: Arrivals::default(),
             }),
@@ -267,37 +268,81 @@ impl Drop for Worker {
 }
 
 impl Worker {
+    /// See [`Netmod::is_drained`](crate::netmod::Netmod::is_drained). Once somebody died,
+    /// a flush may never end.
+    pub(super) fn is_drained(&self, dest: u64) -> bool {
+        if self.somebody_died() {
+            return true;
+        }
+        let mut drains = self.inner.drains.borrow_mut();
+        // SAFETY: endpoints are open as long as their worker.
+        let request = drains.entry(dest).or_insert_with(|| unsafe { self.begin_flush(dest) });
+        // SAFETY: a request of `begin_flush`, released once.
+        *request = unsafe { self.end_flush(*request) };
+        request.is_null()
+    }
+
+    fn somebody_died(&self) -> bool {
+        !self.inner.failed.borrow().is_empty() || self.inner.forsaken.get() > 0
+    }
+
+    /// Flushes what was taken from callers; null where it is over.
+    ///
+    /// # Safety
+    /// The endpoint is open.
+    unsafe fn begin_flush(&self, ep: u64) -> *mut c_void {
+        // SAFETY: the caller's.
+        let pointer = unsafe { (self.f().ucp_ep_flush_nbx)(ep as sys::ucp_ep_h, &slots::plain(0)) };
+        match slots::decode(pointer) {
+            CallStatus::InProgress(request) => request,
+            _ => null_mut(),
+        }
+    }
+
+    /// Releases a flush that is over, and returns null then.
+    ///
+    /// # Safety
+    /// Of [`Worker::begin_flush`], and not released.
+    unsafe fn end_flush(&self, request: *mut c_void) -> *mut c_void {
+        let f = self.f();
+        // SAFETY: the caller's.
+        unsafe {
+            if request.is_null() || (f.ucp_request_check_status)(request) == sys::UCS_INPROGRESS {
+                return request;
+            }
+            (f.ucp_request_free)(request);
+        }
+        null_mut()
+    }
+
     /// Flushes what was taken from callers, for a bounded time: towards a peer
-    /// that is gone a flush never ends.
+    /// that is gone a flush never ends. Those that were waited for are over, or
+    /// given up.
     ///
     /// # Safety
     /// The worker is open.
     unsafe fn flush_before_close(&self) {
         let inner = &*self.inner;
-        let failed = inner.failed.borrow().clone();
-        let nobody_died = failed.is_empty() && inner.forsaken.get() == 0;
-        let limit = if nobody_died { CLOSE_TIMEOUT } else { CLOSE_TIMEOUT_AFTER_DEATH };
+        let limit = if self.somebody_died() { CLOSE_TIMEOUT_AFTER_DEATH } else { CLOSE_TIMEOUT };
+        let (failed, asked) = (inner.failed.borrow().clone(), inner.drains.take());
         let start = Instant::now();
-        let mut requests = Vec::new();
-        for ep in inner.eps.take().into_iter().filter(|ep| !failed.contains_key(ep)) {
-            // SAFETY: endpoints are open as long as their worker.
-            let pointer =
-                unsafe { (inner.f.ucp_ep_flush_nbx)(ep as sys::ucp_ep_h, &slots::plain(0)) };
-            if let CallStatus::InProgress(request) = slots::decode(pointer) {
-                requests.push(request);
+        let rest = inner.eps.take().into_iter().filter(|ep| !failed.contains_key(ep));
+        let rest = rest.filter(|ep| !asked.contains_key(ep));
+        // SAFETY: endpoints are open as long as their worker.
+        let mut requests: Vec<_> = rest.map(|ep| unsafe { self.begin_flush(ep) }).collect();
+        loop {
+            // SAFETY: requests of ours that are not released yet.
+            requests.retain_mut(|request| unsafe {
+                *request = self.end_flush(*request);
+                !request.is_null()
+            });
+            if requests.is_empty() || start.elapsed() > limit {
+                break;
             }
-        }
-        while !requests.is_empty() && start.elapsed() < limit {
             // SAFETY: the worker is open.
             unsafe { (inner.f.ucp_worker_progress)(inner.worker) };
-            // SAFETY: requests of ours that are not released yet.
-            let goes_on = |&request: &*mut c_void| unsafe {
-                (inner.f.ucp_request_check_status)(request) == sys::UCS_INPROGRESS
-            };
-            let ended = requests.extract_if(.., |request| !goes_on(request));
-            // SAFETY: each once.
-            ended.for_each(|request| unsafe { (inner.f.ucp_request_free)(request) });
         }
+        requests.extend(asked.into_values().filter(|request| !request.is_null()));
         // SAFETY: each once; UCX ends them with the worker.
         requests.into_iter().for_each(|request| unsafe { (inner.f.ucp_request_free)(request) });
     }

@@ -79,6 +79,10 @@ impl Netmod for Ucx {
         worker.connect(address)
     }
 
+    fn is_drained(&self, endpoint: &Worker, dest: u64) -> bool {
+        endpoint.is_drained(dest)
+    }
+
     unsafe fn register(
         self: &Arc<Self>,
         _: &Worker,

@@ -163,6 +163,8 @@ pub(super) struct Inner {
     pub(super) failures: RefCell<Vec<(u64, sys::ucs_status_t)>>,
     /// All endpoints.
     pub(super) eps: RefCell<Vec<u64>>,
+    /// The last flush of those that are asked for, null once it is over.
+    pub(super) drains: RefCell<BTreeMap<u64, *mut c_void>>,
     /// Those that failed, and why.
     pub(super) failed: RefCell<BTreeMap<u64, sys::ucs_status_t>>,
     /// Packets that a poll has not handed on yet.
