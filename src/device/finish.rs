@@ -11,8 +11,8 @@ use crate::netmod::Netmod;
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
-/// How long a further context waits for word that all is there: the peer's may have been closed,
-/// which nobody tells.
+/// How long is waited for what a context may not do that was closed, where nobody tells of that: of
+/// another job's, and for word of a further one that all is there.
 const UNANSWERED: Duration = Duration::from_secs(5);
 
 impl<N: Netmod> Context<N> {
@@ -58,17 +58,15 @@ impl<N: Netmod> Context<N> {
             let handlers = self.dispatch.handlers().filter(|it| it.is_unsettled(peer));
             handlers.for_each(|handler| handler.ask_to_acknowledge(self, peer));
         }
-        let answered = match self.index() {
-            0 => limits,
-            _ => (Instant::now(), UNANSWERED.min(limits.1)),
-        };
-        let answered =
-            self.outwait(answered, || unsettled.iter().copied().filter(is_unsettled).collect());
-        if self.index() == 0 {
-            answered?;
-        }
+        let members = self.device().boot().size();
+        let since = Instant::now();
+        let waits =
+            |peer: u32, is_told: bool| (is_told && peer < members) || since.elapsed() < UNANSWERED;
+        let unanswered = |peer: &u32| is_unsettled(peer) && waits(*peer, self.index() == 0);
+        self.outwait(limits, || unsettled.iter().copied().filter(unanswered).collect())?;
         let is_left = |&peer: &u32| {
-            self.at_provider(peer, |netmod, endpoint, dest| !netmod.is_drained(endpoint, dest))
+            let has_more = |netmod: &N, endpoint: &_, dest| !netmod.is_drained(endpoint, dest);
+            waits(peer, true) && self.at_provider(peer, has_more)
         };
         self.outwait(limits, || known.iter().copied().filter(is_left).collect())
     }

@@ -202,7 +202,10 @@ impl<N: Netmod> Access<N> {
         };
         let (mapped, remote) = match target {
             Some(Target::Mapped(region)) => (Some(region), None),
-            Some(Target::Provider(remote)) if self.locks_elements(rank) => (None, Some(remote)),
+            Some(Target::Provider(remote)) if self.locks_elements(rank) => {
+                let sides = [has_operands.then_some(from), results.map(|(_, into)| into), Some(to)];
+                (None, Some(remote).filter(|_| !is_scattered(sides)))
+            }
             _ => (None, None),
         };
         let lock = mapped.and_then(|_| self.element_lock(rank));
@@ -266,6 +269,16 @@ impl<N: Netmod> Access<N> {
         }
         Ok(())
     }
+}
+
+/// Returns true where a packet with many pieces is quicker than an operation for each, though it
+/// waits for the target's progress: two processes that add 4-byte blocks to each other's memory
+/// take 0.4 to 1.2 us for each, and 0.1 us by packets.
+fn is_scattered(sides: [Option<&Layout>; 3]) -> bool {
+    const MANY: u64 = 256;
+    const SHORT: u64 = 64;
+    let of = |layout: &Layout| (layout.blocks() >= MANY).then(|| layout.size() / layout.blocks());
+    sides.into_iter().flatten().filter_map(of).any(|bytes| bytes <= SHORT)
 }
 
 /// The type of the elements of all these layouts, which have as many.

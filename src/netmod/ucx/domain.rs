@@ -207,7 +207,10 @@ const TCP_PUTS_ENV: &str = "UCX_TCP_PUT_ENABLE";
 /// `uct_tcp_iface_progress` (seen with 1.13, not with 1.20). 1.13 takes this
 /// from the environment alone.
 fn avoid_tcp_puts(lib: &Library) {
-    if lib.version() < (1, 20, 0) {
+    // (Of what is set and goes unused UCX warns.)
+    if lib.version() < (1, 20, 0)
+        && transports::may_use_tcp(std::env::var("UCX_TLS").ok().as_deref())
+    {
         // SAFETY: the documentation of `Ucx::open` asks for that.
         unsafe { dl::set_unless_chosen(&[TCP_PUTS_ENV], "n") };
     }

@@ -51,6 +51,14 @@ pub(super) fn all_cpu_atomics(transports: &[String]) -> bool {
     !transports.is_empty() && transports.iter().all(is_cpu)
 }
 
+/// Returns true if `UCX_TLS` may be one that leaves tcp in.
+pub(super) fn may_use_tcp(tls: Option<&str>) -> bool {
+    let tls = tls.map_or("all", str::trim);
+    let (is_left_out, names) = tls.strip_prefix('^').map_or((false, tls), |names| (true, names));
+    let mut names = names.split(',').filter_map(|name| name.trim().split(':').next());
+    names.any(|name| matches!(name, "tcp" | "all")) != is_left_out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,5 +78,17 @@ mod tests {
         assert!(all_cpu_atomics(&list(&["self/memory", "posix/memory", "tcp/lo"])));
         assert!(!all_cpu_atomics(&list(&["posix/memory", "rc_verbs/mlx5_0:1"])));
         assert!(!all_cpu_atomics(&[]));
+    }
+
+    #[test]
+    fn tcp_is_left_in_or_out() {
+        for tls in
+            [None, Some("all"), Some("sm,tcp"), Some("tcp:aux,rc"), Some("^rc"), Some(" tcp ,self")]
+        {
+            assert!(may_use_tcp(tls), "{tls:?}");
+        }
+        for tls in ["sm,self", "^tcp", "^rc,tcp", "rc,tcpx"] {
+            assert!(!may_use_tcp(Some(tls)), "{tls}");
+        }
     }
 }
