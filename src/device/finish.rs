@@ -11,8 +11,8 @@ use crate::netmod::Netmod;
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
-/// How long is waited for what a context may not do that was closed, where nobody tells of that: of
-/// another job's, and for word of a further one that all is there.
+/// How long to wait for a context that may have been closed, where nobody tells of that: for another
+/// job's, and for a further one to say that all is there.
 const UNANSWERED: Duration = Duration::from_secs(5);
 
 impl<N: Netmod> Context<N> {

@@ -13,7 +13,7 @@
 use super::DeviceError;
 use super::business_card::BusinessCard;
 use super::context::Context;
-use super::packet::{Body, Head};
+use super::packet::Head;
 use super::streams::Stream;
 use crate::netmod::{AGAIN, HEAD, Netmod};
 
@@ -34,9 +34,7 @@ impl<N: Netmod> Context<N> {
     #[inline]
     pub(crate) fn forward(&self, peer: u32, head: Head, body: &[u8]) -> Result<(), DeviceError> {
         if self.index() == 0 {
-            // SAFETY: a copied body needs nothing.
-            unsafe { self.transmit(peer, head, Body::Copied(body)) }?;
-            return Ok(());
+            return self.transmit_copy(peer, head, body);
         }
         self.forward_from_further(peer, head, body)
     }

@@ -96,6 +96,21 @@ impl<N: Netmod> Context<N> {
         len <= link.inject() && unsafe { self.hand_over_next(link, *head, (start, len, 0)) >= 0 }
     }
 
+    /// [`Context::transmit`] of a body that is copied: it is the caller's again on return.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub(crate) fn transmit_copy(
+        &self,
+        peer: u32,
+        head: Head,
+        body: &[u8],
+    ) -> Result<(), DeviceError> {
+        // SAFETY: [KEPT] asks nothing of a body that is copied.
+        unsafe { self.transmit(peer, head, Body::Copied(body)) }.map(|_| ())
+    }
+
     /// [`Context::write`] of a head without a third word and a short body; `sent` is called
     /// when it went. `None` where no way is known yet.
     #[inline(always)]

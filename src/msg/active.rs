@@ -17,9 +17,7 @@ use super::am_packet::{AM, CREDIT, HEADER, Kept, LEAVING, NO_REPLY, Packet, REPL
 use super::credit::{Credit, Limits};
 use super::error::MsgError;
 use super::posted::{Arriving, LONG, PIECE, POST, Post, Posts};
-use crate::device::{
-    Body, Class, Context, DeviceError, Head, Outcome, PacketHandler, PerPeer, Progress,
-};
+use crate::device::{Class, Context, DeviceError, Head, Outcome, PacketHandler, PerPeer, Progress};
 use crate::netmod::Netmod;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -453,16 +451,13 @@ fn transmit<N: Netmod>(
     let padded = u128::from_le_bytes(packet.padded_header());
     let words = [packet.word(), padded as u64, (padded >> 64) as u64];
     let head = Head::new(Class::Active, packet.kind, words);
-    // SAFETY: a copied body has no conditions.
-    unsafe { context.transmit(peer, head, Body::Copied(packet.payload))? };
-    Ok(())
+    Ok(context.transmit_copy(peer, head, packet.payload)?)
 }
 
 /// Sends a packet of one word. What cannot be sent need not be: the peer is gone.
 fn send_word<N: Netmod>(context: &Context<N>, peer: u32, kind: u8, word: u64) {
     let head = Head::new(Class::Active, kind, [word, 0, 0]);
-    // SAFETY: a copied body has no conditions.
-    let _ = unsafe { context.transmit(peer, head, Body::Copied(&[])) };
+    let _ = context.transmit_copy(peer, head, &[]);
 }
 
 impl<N: Netmod> ActiveProtocol<N> {

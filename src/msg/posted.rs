@@ -106,8 +106,7 @@ impl Posts {
             post.write(scratch.as_mut_ptr());
             scratch.set_len(whole);
         }
-        // SAFETY: a copied body has no conditions.
-        unsafe { context.transmit(post.peer, head, Body::Copied(&scratch))? };
+        context.transmit_copy(post.peer, head, &scratch)?;
         Ok(true)
     }
 
@@ -120,8 +119,7 @@ impl Posts {
         post: &Post<'_>,
         longest: usize,
     ) -> Result<bool, MsgError> {
-        // SAFETY: a copied body has no conditions.
-        unsafe { context.transmit(post.peer, post.head(LONG), Body::Copied(post.header))? };
+        context.transmit_copy(post.peer, post.head(LONG), post.header)?;
         let number = self.next.replace(self.next.get() + 1);
         let token = Class::Active.token(number);
         let Post { peer, cookie, .. } = *post;

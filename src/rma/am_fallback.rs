@@ -18,7 +18,7 @@ use super::registration::OwnKeys;
 use super::types::Status;
 use super::{Error, ErrorKind};
 use crate::datatype::Layout;
-use crate::device::{Body, Class, Context, DeviceError, Head, PacketHandler};
+use crate::device::{Class, Context, DeviceError, Head, PacketHandler};
 use crate::netmod::compute::Work;
 use crate::netmod::{HEAD, Kind, NetError, Netmod, Op, Type};
 use std::any::Any;
@@ -433,14 +433,7 @@ impl<N: Netmod> RmaHandler<N> {
         });
         for (from, words) in answers {
             // A peer that has died meanwhile needs no answer.
-            // SAFETY: a copied body needs nothing.
-            let _ = unsafe {
-                context.transmit(
-                    from,
-                    Head::new(Class::Rma, opcode::ANSWER, words),
-                    Body::Copied(&[]),
-                )
-            };
+            let _ = context.transmit_copy(from, Head::new(Class::Rma, opcode::ANSWER, words), &[]);
         }
         if !self.waiting.borrow().is_empty() {
             context.schedule(Class::Rma);
@@ -656,8 +649,7 @@ impl<N: Netmod> PacketHandler<N> for RmaHandler<N> {
                 return context.schedule(Class::Rma);
             }
             // A peer that has died meanwhile needs no answer.
-            // SAFETY: a copied body needs nothing.
-            let _ = unsafe { context.transmit(head.from, answer, Body::Copied(&out)) };
+            let _ = context.transmit_copy(head.from, answer, &out);
         }
     }
 

@@ -23,7 +23,7 @@
 //! An `id` is the sender's request, of a FRAGMENT the receiver's, see
 //! [`tokens`](super::tokens). `types` is 0 where they are not told.
 
-use crate::device::{Body, Class, Context, DeviceError, Head};
+use crate::device::{Class, Context, DeviceError, Head};
 use crate::netmod::Netmod;
 
 pub(super) const EAGER: u8 = 0;
@@ -55,8 +55,7 @@ pub(super) fn send_word<N: Netmod>(context: &Context<N>, peer: u32, kind: u8, wo
 /// Sends a packet of words alone; as [`send_word`].
 #[inline]
 pub(super) fn send_words<N: Netmod>(context: &Context<N>, peer: u32, kind: u8, words: [u64; 3]) {
-    // SAFETY: a copied body has no conditions.
-    let _ = unsafe { context.transmit(peer, head(kind, words), Body::Copied(&[])) };
+    let _ = context.transmit_copy(peer, head(kind, words), &[]);
 }
 
 #[cold]
@@ -154,9 +153,7 @@ impl Cts {
         peer: u32,
     ) -> Result<(), DeviceError> {
         let head = head(CTS, [self.id, self.tag, self.cleared]);
-        // SAFETY: a copied body has no conditions.
-        unsafe { context.transmit(peer, head, Body::Copied(&self.size.to_le_bytes()))? };
-        Ok(())
+        context.transmit_copy(peer, head, &self.size.to_le_bytes())
     }
 
     pub(super) fn decode(head: &Head, body: &[u8]) -> Option<Cts> {

@@ -13,7 +13,7 @@ use super::slots::Slot;
 use super::staging::Staging;
 use super::state::{State, TaggedProtocol};
 use super::tokens;
-use crate::device::{Body, Context, Medium, Method, Shape, fragment_of};
+use crate::device::{Context, Medium, Method, Shape, fragment_of};
 use crate::msg::error::MsgError;
 use crate::msg::types::LaidOut;
 use crate::netmod::Netmod;
@@ -154,8 +154,7 @@ pub(super) fn send_fragment<N: Netmod>(
     // goes away before has an error.
     let start = unsafe { slot.buffer_of(staging, piece, true) };
     let head = packets::head(FRAGMENT, [receive, piece.number, start as u64]);
-    // SAFETY: a copied body has no conditions.
-    unsafe { context.transmit(slot.peer, head, Body::Copied(&[]))? };
+    context.transmit_copy(slot.peer, head, &[])?;
     slot.issued_piece(false);
     Ok(())
 }

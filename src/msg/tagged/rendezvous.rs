@@ -19,7 +19,7 @@ use super::slots::{Phase, Slot};
 use super::staging::Staging;
 use super::state::{State, TaggedProtocol, Unexpected, UnexpectedBody};
 use super::tokens;
-use crate::device::{Body, Class, Context, Head, PIECE, fragment_of};
+use crate::device::{Class, Context, Head, PIECE, fragment_of};
 use crate::msg::error::MsgError;
 use crate::netmod::{AGAIN, Bulk, NetError, Netmod};
 
@@ -45,8 +45,7 @@ impl TaggedProtocol {
         let head = head(RTS, [slot.channel, slot.bits, slot.length]);
         let mut list = Vec::new();
         let (rts, len) = pull::rts_of(context, slot, id, &mut list).encode();
-        // SAFETY: a copied body has no conditions.
-        unsafe { context.transmit(slot.peer, head, Body::Copied(&rts[..len]))? };
+        context.transmit_copy(slot.peer, head, &rts[..len])?;
         slot.list = list;
         flow.credit.spend(0);
         slot.phase = Phase::RtsSent;

@@ -4,7 +4,7 @@ use super::flow::{Flows, PeerFlow};
 use super::packets::{EAGER, head};
 use super::slots::Phase;
 use super::state::{State, TaggedProtocol, bytes};
-use crate::device::{ANYBODY, Body, Context};
+use crate::device::{ANYBODY, Context};
 use crate::msg::error::MsgError;
 use crate::msg::types::{Envelope, LaidOut, Outgoing, Sent};
 use crate::netmod::Netmod;
@@ -88,8 +88,7 @@ impl TaggedProtocol {
             let head = head(EAGER, [to.channel, to.bits, 0]);
             // SAFETY: [BUF]; copied before this returns.
             let body = unsafe { bytes(buf, len) };
-            // SAFETY: a copied body has no conditions.
-            unsafe { context.transmit(to.peer, head, Body::Copied(body))? };
+            context.transmit_copy(to.peer, head, body)?;
             flow.credit.spend(len);
             return Ok(Sent::Done);
         }

@@ -271,48 +271,33 @@ impl Worker {
     /// See [`Netmod::is_drained`](crate::netmod::Netmod::is_drained). Once somebody died,
     /// a flush may never end.
     pub(super) fn is_drained(&self, dest: u64) -> bool {
-        if self.somebody_died() {
-            return true;
-        }
-        let mut drains = self.inner.drains.borrow_mut();
-        // SAFETY: endpoints are open as long as their worker.
-        let request = drains.entry(dest).or_insert_with(|| unsafe { self.begin_flush(dest) });
-        // SAFETY: a request of `begin_flush`, released once.
-        *request = unsafe { self.end_flush(*request) };
-        request.is_null()
+        self.somebody_died() || self.is_flushed(dest)
     }
 
     fn somebody_died(&self) -> bool {
         !self.inner.failed.borrow().is_empty() || self.inner.forsaken.get() > 0
     }
 
-    /// Flushes what was taken from callers; null where it is over.
-    ///
-    /// # Safety
-    /// The endpoint is open.
-    unsafe fn begin_flush(&self, ep: u64) -> *mut c_void {
-        // SAFETY: the caller's.
-        let pointer = unsafe { (self.f().ucp_ep_flush_nbx)(ep as sys::ucp_ep_h, &slots::plain(0)) };
-        match slots::decode(pointer) {
-            CallStatus::InProgress(request) => request,
-            _ => null_mut(),
-        }
-    }
-
-    /// Releases a flush that is over, and returns null then.
-    ///
-    /// # Safety
-    /// Of [`Worker::begin_flush`], and not released.
-    unsafe fn end_flush(&self, request: *mut c_void) -> *mut c_void {
+    /// Returns true once what was taken from callers is flushed, which the first call begins.
+    fn is_flushed(&self, ep: u64) -> bool {
         let f = self.f();
-        // SAFETY: the caller's.
-        unsafe {
-            if request.is_null() || (f.ucp_request_check_status)(request) == sys::UCS_INPROGRESS {
-                return request;
+        let mut drains = self.inner.drains.borrow_mut();
+        let request = drains.entry(ep).or_insert_with(|| {
+            // SAFETY: endpoints are open as long as their worker.
+            let pointer = unsafe { (f.ucp_ep_flush_nbx)(ep as sys::ucp_ep_h, &slots::plain(0)) };
+            match slots::decode(pointer) {
+                CallStatus::InProgress(request) => request,
+                _ => null_mut(),
             }
-            (f.ucp_request_free)(request);
+        });
+        // SAFETY: a request of ours that is not released yet, and is once.
+        unsafe {
+            if !request.is_null() && (f.ucp_request_check_status)(*request) != sys::UCS_INPROGRESS {
+                (f.ucp_request_free)(*request);
+                *request = null_mut();
+            }
         }
-        null_mut()
+        request.is_null()
     }
 
     /// Flushes what was taken from callers, for a bounded time: towards a peer
@@ -324,26 +309,20 @@ impl Worker {
     unsafe fn flush_before_close(&self) {
         let inner = &*self.inner;
         let limit = if self.somebody_died() { CLOSE_TIMEOUT_AFTER_DEATH } else { CLOSE_TIMEOUT };
-        let (failed, asked) = (inner.failed.borrow().clone(), inner.drains.take());
         let start = Instant::now();
-        let rest = inner.eps.take().into_iter().filter(|ep| !failed.contains_key(ep));
-        let rest = rest.filter(|ep| !asked.contains_key(ep));
-        // SAFETY: endpoints are open as long as their worker.
-        let mut requests: Vec<_> = rest.map(|ep| unsafe { self.begin_flush(ep) }).collect();
+        let mut rest = inner.eps.take();
+        let failed = inner.failed.borrow().clone();
+        rest.retain(|ep| !failed.contains_key(ep) && !inner.drains.borrow().contains_key(ep));
         loop {
-            // SAFETY: requests of ours that are not released yet.
-            requests.retain_mut(|request| unsafe {
-                *request = self.end_flush(*request);
-                !request.is_null()
-            });
-            if requests.is_empty() || start.elapsed() > limit {
+            rest.retain(|&ep| !self.is_flushed(ep));
+            if rest.is_empty() || start.elapsed() >= limit {
                 break;
             }
             // SAFETY: the worker is open.
             unsafe { (inner.f.ucp_worker_progress)(inner.worker) };
         }
-        requests.extend(asked.into_values().filter(|request| !request.is_null()));
+        let left = inner.drains.take().into_values().filter(|request| !request.is_null());
         // SAFETY: each once; UCX ends them with the worker.
-        requests.into_iter().for_each(|request| unsafe { (inner.f.ucp_request_free)(request) });
+        left.for_each(|request| unsafe { (inner.f.ucp_request_free)(request) });
     }
 }
