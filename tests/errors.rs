@@ -229,6 +229,22 @@ fn every_error_says_what_it_said() {
             "8 bytes at displacement 7 (units of 8 bytes) leave the window of rank 3, which has 60 \
              bytes: displacements up to 6 fit",
         ),
+        (
+            Box::new(ErrorKind::OutOfBounds {
+                rank: 3,
+                disp: usize::MAX - 7,
+                unit: 1,
+                len: 16,
+                bytes: u64::MAX,
+            }),
+            "16 bytes at address 0xfffffffffffffff8 of rank 3 leave the address space: a dynamic \
+             window's displacements are addresses, as the target has told them",
+        ),
+        (
+            Box::new(ErrorKind::NotExposed { rank: 3 }),
+            "rank 3 does not expose this memory in the window: attach it there before, and detach \
+             it after all operations are flushed",
+        ),
         (Box::new(ErrorKind::NullBuffer { len: 8 }), "the buffer of a 8-byte operation is null"),
         (
             Box::new(ErrorKind::NoEpoch),

@@ -45,6 +45,7 @@ impl From<rma::Error> for Fail {
             ErrorKind::Rank { .. } => code::RANKWAY_ERR_RANK,
             ErrorKind::OutOfBounds { .. }
             | ErrorKind::LayoutOutOfBounds { .. }
+            | ErrorKind::NotExposed { .. }
             | ErrorKind::Length { .. } => code::RANKWAY_ERR_RANGE,
             ErrorKind::NullBuffer { .. } => code::RANKWAY_ERR_NULL,
             ErrorKind::NoEpoch | ErrorKind::Epoch { .. } | ErrorKind::NotInEpoch { .. } => {

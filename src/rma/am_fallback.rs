@@ -185,6 +185,7 @@ impl OutstandingRequests {
 pub(super) fn error_of(peer: u32, status: Status) -> Error {
     match status {
         Status::Dead => DeviceError::PeerDied { rank: peer }.into(),
+        Status::OutOfRange => ErrorKind::NotExposed { rank: peer }.into(),
         status => ErrorKind::Refused { rank: peer, why: status.why() }.into(),
     }
 }

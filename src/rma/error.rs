@@ -34,7 +34,7 @@ impl WindowError {
     pub fn peer(&self) -> Option<u32> {
         match &*self.0 {
             ErrorKind::Device(e) => e.rank(),
-            ErrorKind::Refused { rank, .. } => Some(*rank),
+            ErrorKind::Refused { rank, .. } | ErrorKind::NotExposed { rank } => Some(*rank),
             ErrorKind::Member { peer, .. } | ErrorKind::MemberMemory { peer, .. } => *peer,
             _ => None,
         }
@@ -164,6 +164,12 @@ pub enum ErrorKind {
         /// Why not.
         why: &'static str,
     },
+    /// An operation on memory that a peer does not expose, as what is not attached to a
+    /// dynamic window.
+    NotExposed {
+        /// World rank of the peer.
+        rank: u32,
+    },
     /// The window was freed.
     Freed,
     /// Arguments that make no sense, or differ between the members.
@@ -207,6 +213,11 @@ impl fmt::Display for ErrorKind {
                 "rank {rank} is out of range: the communicator has {size} ranks, 0 to {}",
                 size.wrapping_sub(1)
             ),
+            ErrorKind::OutOfBounds { rank, disp, len, bytes: u64::MAX, .. } => write!(
+                f,
+                "{len} bytes at address {disp:#x} of rank {rank} leave the address space: a \
+                 dynamic window's displacements are addresses, as the target has told them"
+            ),
             ErrorKind::OutOfBounds { rank, disp, unit, len, bytes } => write!(
                 f,
                 "{len} bytes at displacement {disp} (units of {unit} bytes) leave the window of \
@@ -238,6 +249,11 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Refused { rank, why } => {
                 write!(f, "rank {rank} did not carry out an operation: {why}")
             }
+            ErrorKind::NotExposed { rank } => write!(
+                f,
+                "rank {rank} does not expose this memory in the window: attach it there before, and \
+                 detach it after all operations are flushed"
+            ),
             ErrorKind::Freed => f.write_str("the window was freed; make a new one"),
             ErrorKind::Arguments(why) => write!(f, "{why}"),
             ErrorKind::Allgather(why) => write!(f, "the allgather of a communicator failed: {why}"),

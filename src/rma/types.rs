@@ -173,10 +173,7 @@ impl Status {
         match self {
             Status::Done => "it did not",
             Status::NoWindow => "it has no such window; was it freed or dropped there?",
-            Status::OutOfRange => {
-                "the range is not within memory of its window; attach it there before, and detach \
-                 it after all operations are flushed"
-            }
+            Status::OutOfRange => "the range is not within the memory of its window",
             Status::Malformed => "the packet was malformed; are all ranks the same version?",
             Status::Unsupported => "its processor has no such type",
             Status::Busy => "the lock is held",

@@ -180,7 +180,8 @@ pub fn epochs<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let last = n - 1;
     let made = make::<KIND, _>(&world, 64, if me == last { 0 } else { 8 });
     refused!(made, Member { rank, peer, .. } if *rank == last && *peer == Some(last));
-    refused!(make::<KIND, _>(&world, 64, 0), Member { rank: 0, .. });
+    let made = make::<KIND, _>(&world, 64, 0);
+    refused!(made, Member { rank: 0, why, .. } if why.contains("displacement unit"));
     let mut one = [0_u64; 8];
     let start = if me == 0 { std::ptr::null_mut() } else { one.as_mut_ptr().cast() };
     // SAFETY: null is refused, and the rest outlives the call, which fails.
@@ -188,7 +189,7 @@ pub fn epochs<const KIND: u8, N: Opens>(boot: Arc<dyn Boot>) -> Result {
     if me == 0 {
         refused!(made, NullBuffer { len: 64 });
     } else {
-        refused!(made, Member { rank: 0, peer: Some(0), .. });
+        refused!(made, Member { rank: 0, peer: Some(0), why } if why.contains("null memory"));
     }
     // Null without a length is a window like any other.
     let start = if me == 0 { std::ptr::null_mut() } else { one.as_mut_ptr().cast() };
@@ -229,7 +230,9 @@ pub fn no_memory<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         let made = Window::shared(&world, if me == 0 { bytes } else { 64 }, 1);
         match bytes > isize::MAX as usize {
             true if me == 0 => refused!(made, ErrorKind::Length { .. }),
-            true => refused!(made, ErrorKind::Member { rank: 0, peer: Some(0), .. }),
+            true => {
+                refused!(made, ErrorKind::Member { rank: 0, peer: Some(0), why } if why.contains("length"));
+            }
             false if on_one_node => {
                 refused!(made, ErrorKind::MemberMemory { rank: 0, peer: Some(0), .. });
             }

@@ -174,6 +174,11 @@ fn laid<P>(buf: P, here: Layout, target: Target) -> Result<Laid<P>, Fail> {
     Ok(Laid { buf, here, rank: rank(target_rank)?, disp, there: side(there)? })
 }
 
+/// A buffer that its elements are around: null only where there are none.
+fn around(name: &str, buf: *const c_void, elements: &Layout) -> Result<(), Fail> {
+    buffer(name, buf.cast(), elements.size() as usize).map(drop)
+}
+
 /// Begins an operation with datatypes. It has a handle where one is wanted; else the
 /// flush ends it.
 ///
@@ -218,6 +223,7 @@ pub unsafe extern "C" fn rankway_put_typed(
     unsafe {
         begin_typed("rankway_put_typed", win, request, |win| {
             let here = side((origin_count, origin_type))?;
+            around("origin", origin, &here)?;
             win.put_layout(&laid(origin.cast(), here, target)?)
         })
     }
@@ -243,6 +249,7 @@ pub unsafe extern "C" fn rankway_get_typed(
     unsafe {
         begin_typed("rankway_get_typed", win, request, |win| {
             let here = side((origin_count, origin_type))?;
+            around("origin", origin, &here)?;
             win.get_layout(&laid(origin.cast(), here, target)?)
         })
     }
@@ -268,7 +275,9 @@ pub unsafe extern "C" fn rankway_accumulate_typed(
     // SAFETY: [PTR], [BUF].
     unsafe {
         begin_typed("rankway_accumulate_typed", win, request, |win| {
-            let of = laid(origin.cast(), side((origin_count, origin_type))?, target)?;
+            let here = side((origin_count, origin_type))?;
+            around("origin", origin, &here)?;
+            let of = laid(origin.cast(), here, target)?;
             win.accumulate_layout(&of, None, operation(op)?)
         })
     }
@@ -303,6 +312,10 @@ pub unsafe extern "C" fn rankway_get_accumulate_typed(
                 Op::NoOp => into.clone(),
                 _ => side((origin_count, origin_type))?,
             };
+            if op != Op::NoOp {
+                around("origin", origin, &here)?;
+            }
+            around("result", result, &into)?;
             let of = laid(origin.cast(), here, target)?;
             win.accumulate_layout(&of, Some((result.cast(), into)), op)
         })

@@ -356,8 +356,11 @@ static void typed(struct job *job)
             rankway_put_typed(from, N, third, right, last - 1, 1, column, win, NULL));
     REFUSED(RANKWAY_ERR_HANDLE, "datatype",
             rankway_put_typed(from, N, third, right, last, 1, (rankway_type_t){0}, win, NULL));
-    REFUSED(RANKWAY_ERR_NULL, "null",
+    REFUSED(RANKWAY_ERR_NULL, "`origin`",
             rankway_put_typed(NULL, N, third, right, last, 1, column, win, NULL));
+    REFUSED(RANKWAY_ERR_NULL, "`result`",
+            rankway_get_accumulate_typed(from, N, third, NULL, N, third, right, last + 1, 1, column,
+                                         RANKWAY_SUM, win, NULL));
     OK(rankway_win_unlock_all(win));
     OK(rankway_win_free(win));
     OK(rankway_type_free(word));
@@ -411,6 +414,9 @@ static void dynamic(struct job *job)
     mine = (uint64_t)job->rank + 40;
     OK(rankway_win_lock_all(0, win));
     OK(rankway_put(&mine, 8, right, (size_t)there, win));
+    REFUSED(RANKWAY_ERR_RANGE, "attach it there", rankway_get(&mine, 8, right, 8, win));
+    REFUSED(RANKWAY_ERR_RANGE, "leave the address space",
+            rankway_put(&mine, 8, right, SIZE_MAX - 3, win));
     OK(rankway_win_unlock_all(win));
     OK(rankway_comm_barrier(job->world));
     ENSURE(word == (uint64_t)left + 40);

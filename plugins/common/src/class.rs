@@ -32,6 +32,7 @@ impl Class {
             ErrorKind::Rank { .. } => Class::Rank,
             ErrorKind::OutOfBounds { .. }
             | ErrorKind::LayoutOutOfBounds { .. }
+            | ErrorKind::NotExposed { .. }
             | ErrorKind::Refused { .. } => Class::Range,
             ErrorKind::NullBuffer { .. } => Class::Buffer,
             ErrorKind::NoEpoch | ErrorKind::Epoch { .. } | ErrorKind::NotInEpoch { .. } => {

@@ -153,6 +153,11 @@ impl Modex {
         if number < self.size {
             return Some(Name { vpid: number, ..self.me });
         }
+        self.name_elsewhere(number)
+    }
+
+    /// The same, `None` of members of this job.
+    pub(crate) fn name_elsewhere(&self, number: u32) -> Option<Name> {
         let (jobid, vpid) = self.other_jobs().process(number)?;
         Some(Name { jobid: jobid as u32, vpid })
     }

@@ -53,12 +53,10 @@ unsafe fn one(ty: *mut ffi::ompi_datatype_t) -> Translated {
 
 /// Returns true between MPI_Init and MPI_Finalize.
 fn is_up() -> bool {
-    let (mut initialized, mut finalized) = (0, 0);
+    let mut initialized = 0;
     // SAFETY: callable at any time.
     unsafe { ffi::PMPI_Initialized(&raw mut initialized) };
-    // SAFETY: as above.
-    unsafe { ffi::PMPI_Finalized(&raw mut finalized) };
-    initialized != 0 && finalized == 0
+    initialized != 0 && !ffi::is_finalized()
 }
 
 /// The attribute's key.

@@ -3,7 +3,9 @@
 use crate::{ffi, params};
 use rankway::msg::MsgError;
 use std::ffi::c_int;
+use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 
 /// Runs the body of a function that C calls: no panic goes out. One that
 /// happens ends the job, as its state can no longer be trusted.
@@ -26,11 +28,41 @@ pub(crate) fn print(line: &str) {
     unsafe { ffi::rw_say(0, line.as_ptr()) };
 }
 
+type Namer = dyn Fn(u32) -> Option<String> + Send + Sync;
+
+/// Who a process of another job is, by its number, which is nothing to a user; `None` of the
+/// ranks of this one.
+static NAMER: OnceLock<Box<Namer>> = OnceLock::new();
+
+/// Errors name processes of other jobs by this from now on.
+pub(crate) fn name_others(namer: impl Fn(u32) -> Option<String> + Send + Sync + 'static) {
+    let _ = NAMER.set(Box::new(namer));
+}
+
+/// What an error says, and who its peer is.
+#[cold]
+pub(crate) fn explain(error: &dyn Display, peer: Option<u32>) -> String {
+    let who = peer.and_then(|peer| NAMER.get().and_then(|namer| namer(peer)));
+    match who {
+        Some(who) => format!("{error} (it is {who})"),
+        None => error.to_string(),
+    }
+}
+
 /// Ends the job over an error of a message: MPI has no way to go on without a
 /// peer. The error names it.
 #[cold]
 pub(crate) fn fatal(error: &MsgError) -> ! {
-    abort_with(1, &error.to_string())
+    abort(&explain(error, error.peer()))
+}
+
+/// The same, unless MPI_Finalize has come far enough: Open MPI then takes leave of processes
+/// of other jobs, of which some have left before, and looks at no answer.
+#[cold]
+pub(crate) fn fatal_before_end(error: &MsgError) {
+    if !ffi::is_finalized() {
+        fatal(error);
+    }
 }
 
 /// Ends the job.

@@ -5,7 +5,7 @@
 
 use crate::buffer::{Buffer, Pieces};
 use crate::ffi;
-use crate::log::fatal;
+use crate::log::fatal_before_end;
 use rankway::msg::{MsgError, RequestId, Status};
 use std::ffi::c_int;
 use std::num::NonZeroU64;
@@ -128,7 +128,7 @@ impl Request {
             return self.received(result);
         }
         if let Err(e) = result {
-            fatal(&e);
+            fatal_before_end(&e);
         }
         if !self.base.ompi_req.is_null() {
             // SAFETY: Open MPI's request, which stays until the callback.
@@ -153,7 +153,11 @@ impl Request {
                 let status = Status { peer: 0, bits, length, cancelled: false };
                 (status, ffi::MPI_ERR_TRUNCATE as c_int)
             }
-            Err(e) => fatal(&e),
+            Err(e) => {
+                fatal_before_end(&e);
+                let status = Status { peer: 0, bits: 0, length: 0, cancelled: false };
+                (status, ffi::MPI_ERR_OTHER as c_int)
+            }
         };
         let bytes = if status.cancelled { 0 } else { status.length as usize };
         let mut error = error;

@@ -2,7 +2,7 @@
 //! gives it back.
 
 use crate::boot::Modex;
-use crate::log::{fatal, guarded, log};
+use crate::log::{fatal, guarded, log, name_others};
 use crate::{ffi, params, request, version};
 use rankway::device::Options;
 use rankway::match_netmod;
@@ -89,7 +89,10 @@ fn open(threads: bool, messages: bool) -> Result<Chosen, String> {
     params::strategy()?;
     let options = Options::default().provider(params::provider()).threads(threads);
     let name = params::netmod();
-    let opened = rankway_plugin::open(name.as_deref(), Arc::new(Modex::new(messages)), &options);
+    let modex = Arc::new(Modex::new(messages));
+    let names = Arc::clone(&modex);
+    name_others(move |number| names.name_elsewhere(number).map(|name| name.to_string()));
+    let opened = rankway_plugin::open(name.as_deref(), modex, &options);
     let chosen = opened.map_err(|why| match name {
         Some(name) => format!("mtl_rankway_netmod is '{name}': {why}"),
         None => why,

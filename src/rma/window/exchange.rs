@@ -17,6 +17,10 @@ pub(super) struct OwnMemory {
     pub(super) misalignment: u8,
 }
 
+/// In the place of a misalignment, beside a unit of 0: memory that was refused for this.
+const NULL_MEMORY: u8 = 8;
+const TOO_LONG: u8 = 9;
+
 impl OwnMemory {
     /// Refused where no memory is as long.
     pub(super) fn possible(self) -> Result<OwnMemory, ErrorKind> {
@@ -42,10 +46,13 @@ pub(super) fn exchange_infos<N: Netmod>(
     communicator: &Communicator<N>,
     own: Result<OwnMemory, ErrorKind>,
 ) -> Result<MemberInfos, Error> {
-    // A unit of 0 is refused by all.
-    const REFUSED: OwnMemory = OwnMemory { bytes: 0, unit: 0, misalignment: 0 };
-    let (OwnMemory { bytes, unit, misalignment }, why) =
-        own.map_or_else(|why| (REFUSED, Some(why)), |own| (own, None));
+    // A unit of 0 is refused by all; behind it stands what else was wrong.
+    let refused = |misalignment| OwnMemory { bytes: 0, unit: 0, misalignment };
+    let (OwnMemory { bytes, unit, misalignment }, why) = match own {
+        Ok(own) => (own, None),
+        Err(why @ ErrorKind::NullBuffer { .. }) => (refused(NULL_MEMORY), Some(why)),
+        Err(why) => (refused(TOO_LONG), Some(why)),
+    };
     let key = communicator.device().reserve_key();
     let said = [bytes as u64, unit as u64, u64::from(misalignment)];
     let words = communicator.gather(&said, key.value());
@@ -54,7 +61,11 @@ pub(super) fn exchange_infos<N: Netmod>(
     }
     let words = words?;
     if let Some(refused) = words.column(1).ranks_of(0)?.get(0) {
-        let why = "gave a displacement unit of 0, null memory or a length that no memory has";
+        let why = match words.column(2).get(refused.lpid) as u8 {
+            NULL_MEMORY => "gave null memory with a length: give memory, or 0 bytes",
+            TOO_LONG => "gave a length that no memory has",
+            _ => "gave a displacement unit below 1: give the bytes of an element, or 1",
+        };
         return Err(communicator.refused_by(refused.lpid, why));
     }
     Ok(MemberInfos {

@@ -50,16 +50,16 @@ pub fn attached<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         for wrong in [place(rank, 0) + len - 7, place(rank, 1) + 256, 0] {
             let world_rank = rank;
             let mut into = [0; 8];
-            refused!(w.get(&mut into, rank, wrong), ErrorKind::Refused { rank: r, .. } if *r == world_rank);
+            refused!(w.get(&mut into, rank, wrong), ErrorKind::NotExposed { rank: r } if *r == world_rank);
             refused!(
                 w.fetch_and_op(1_u64, Op::Sum, rank, wrong),
-                ErrorKind::Refused { rank: r, .. } if *r == world_rank
+                ErrorKind::NotExposed { rank: r } if *r == world_rank
             );
         }
         if rank != me {
             // What nobody waits for singly comes out of the flush.
             w.put(&[1; 8], rank, place(rank, 1) + 256).map_err(text)?;
-            refused!(w.flush(rank), ErrorKind::Refused { .. });
+            refused!(w.flush(rank), ErrorKind::NotExposed { .. });
             w.flush(rank).map_err(text)?;
             let mut old = [7_u64; 3];
             let (results, wrong) = (old.as_mut_ptr().cast(), place(rank, 1) + 256);
@@ -79,11 +79,11 @@ pub fn attached<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             };
             for asked in [false, true] {
                 fetch(asked)?;
-                refused!(w.flush(rank), ErrorKind::Refused { .. });
+                refused!(w.flush(rank), ErrorKind::NotExposed { .. });
                 fetch(asked)?;
                 // (The answer has come before it is asked for, or not.)
                 context.progress().map_err(text)?;
-                refused!(w.flush_all(), ErrorKind::Refused { .. });
+                refused!(w.flush_all(), ErrorKind::NotExposed { .. });
                 w.flush(rank).map_err(text)?;
             }
             ensure!(old == [7; 3], "{old:?}");
@@ -93,7 +93,7 @@ pub fn attached<N: Opens>(boot: Arc<dyn Boot>) -> Result {
                 w.accumulate(&[1.5_f64; 9000], Op::Sum, rank, wrong).map_err(text)?;
                 w.put(&[1; 8], rank, wrong).map_err(text)?;
             }
-            refused!(w.flush(rank), ErrorKind::Refused { .. });
+            refused!(w.flush(rank), ErrorKind::NotExposed { .. });
             w.flush(rank).map_err(text)?;
         }
     }
@@ -112,7 +112,7 @@ pub fn attached<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     // Gone, while the other is still there.
     w.lock(Lock::Shared, to, Assert::NONE).map_err(text)?;
     let mut into = [0; 8];
-    refused!(w.get(&mut into, to, place(to, 1)), ErrorKind::Refused { rank, .. } if *rank == to);
+    refused!(w.get(&mut into, to, place(to, 1)), ErrorKind::NotExposed { rank } if *rank == to);
     w.get(&mut into, to, place(to, 0)).map_err(text)?;
     w.unlock(to).map_err(text)?;
     world.barrier().map_err(text)?;

@@ -44,6 +44,14 @@ pub(crate) fn text(line: &str) -> CString {
     CString::new(line.split('\0').next().unwrap_or("")).unwrap_or_default()
 }
 
+/// Returns true once MPI_Finalize has come so far that MPI_Finalized says it.
+pub(crate) fn is_finalized() -> bool {
+    let mut finalized = 0;
+    // SAFETY: callable at any time.
+    unsafe { PMPI_Finalized(&raw mut finalized) };
+    finalized != 0
+}
+
 /// Makes Open MPI's progress, which comes back to our own: never under a lock.
 pub(crate) fn progress() {
     // SAFETY: no arguments; may be called whenever MPI is initialised, as it is

@@ -6,7 +6,7 @@ use super::{ANY_TAG, match_bits, match_spec};
 use crate::buffer::Buffer;
 use crate::comm::Comm;
 use crate::ffi;
-use crate::log::{fatal, guarded};
+use crate::log::guarded;
 use crate::request::{self, Request};
 use rankway::msg::{MatchSpec, Started};
 use rankway::netmod::Netmod;
@@ -100,14 +100,13 @@ unsafe extern "C" fn irecv_slowly<N: Netmod>(
             }
             started
         });
-        match started {
-            Ok(Started::Pending(_)) => {}
-            // SAFETY: done, and completed here only.
-            Ok(Started::Done(result)) => unsafe {
-                Request::complete(request, result.map_err(Box::new))
-            },
-            Err(e) => fatal(&e),
-        }
+        let result = match started {
+            Ok(Started::Pending(_)) => return ffi::SUCCESS,
+            Ok(Started::Done(result)) => result,
+            Err(e) => Err(e),
+        };
+        // SAFETY: done, and completed here only.
+        unsafe { Request::complete(request, result.map_err(Box::new)) };
         ffi::SUCCESS
     })
 }

@@ -4,7 +4,7 @@ use super::module::state;
 use crate::buffer::Buffer;
 use crate::comm::Comm;
 use crate::ffi;
-use crate::log::{fatal, guarded};
+use crate::log::guarded;
 use crate::request::Request;
 use crate::state::State;
 use rankway::msg::{Envelope, MsgError, Started, Status, Word};
@@ -104,9 +104,8 @@ unsafe fn begin<N: Netmod>(
         }
         Ok(None)
     });
-    let started = started.unwrap_or_else(|e| fatal(&e));
     state.sent(to.peer);
-    started
+    started.unwrap_or_else(|e| Some(Err(e)))
 }
 
 /// Sends, and waits until the buffer is free.

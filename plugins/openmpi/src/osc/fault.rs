@@ -1,7 +1,7 @@
 //! Rankway's errors as Open MPI's codes.
 
 use crate::ffi;
-use crate::log::{abort, log};
+use crate::log::{abort, explain, log};
 use rankway::rma::Error;
 use rankway_plugin::Class;
 use std::ffi::c_int;
@@ -11,7 +11,7 @@ use std::ffi::c_int;
 /// has no way to go on without one.
 #[cold]
 pub(super) fn code(error: &Error) -> c_int {
-    log(1, || error.to_string());
+    log(1, || explain(error, error.peer()));
     match Class::of(error) {
         Some(Class::Rank) => ffi::MPI_ERR_RANK as c_int,
         Some(Class::Range) => ffi::OMPI_ERR_RMA_RANGE,
@@ -21,7 +21,7 @@ pub(super) fn code(error: &Error) -> c_int {
         Some(Class::Window) => ffi::OMPI_ERR_WIN,
         Some(Class::Memory) => ffi::OMPI_ERR_OUT_OF_RESOURCE,
         Some(Class::Argument) => ffi::MPI_ERR_ARG as c_int,
-        None => abort(&error.to_string()),
+        None => abort(&explain(error, error.peer())),
     }
 }
 
