@@ -325,7 +325,13 @@ fn every_error_says_what_it_said() {
             "description of a layout: unknown kind (word 2 of 9)",
         ),
         (
-            Box::new(MsgError::Truncated { source_rank: 3, tag: 5, length: 9, capacity: 8 }),
+            Box::new(MsgError::Truncated {
+                source_rank: 3,
+                tag: 5,
+                peer: 3,
+                length: 9,
+                capacity: 8,
+            }),
             "a message of 9 bytes from rank 3 with tag 5 does not fit the receive of 8 bytes; probe for \
              its length first",
         ),

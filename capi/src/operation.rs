@@ -63,12 +63,13 @@ pub(crate) type Completed = Result<rankway_status_t, (Option<rankway_status_t>, 
 pub(crate) fn completed(result: Result<Status, MsgError>) -> Completed {
     result.map(|s| status(&s)).map_err(|e| {
         let told = match &e {
-            MsgError::Truncated { source_rank, tag, length, .. }
-            | MsgError::Types { source_rank, tag, length } => Some(rankway_status_t {
+            MsgError::Truncated { source_rank, tag, peer, length, .. }
+            | MsgError::Types { source_rank, tag, peer, length } => Some(rankway_status_t {
                 source: *source_rank as c_int,
                 tag: *tag as c_int,
                 count: *length,
                 bits: u64::from(*source_rank) << 32 | u64::from(*tag),
+                peer: *peer,
                 ..rankway_status_t::default()
             }),
             _ => None,

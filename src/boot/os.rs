@@ -4,17 +4,19 @@ use super::BootError;
 pub(crate) use crate::process::{
     ended, fnv1a, is_exiting, namespace, pidfd_open, poll, start_time,
 };
-use std::io::{Read, Write};
+use std::io::Write;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 /// `N` bytes nobody can guess.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], BootError> {
     let mut bytes = [0u8; N];
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut file| file.read_exact(&mut bytes))
-        .map_err(|error| BootError::io("reading /dev/urandom", error))?;
-    Ok(bytes)
+    // (No descriptor is needed for it. So few bytes come whole.)
+    // SAFETY: memory of ours, as long as said.
+    match unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), N, 0) } {
+        came if came == N as isize => Ok(bytes),
+        _ => Err(BootError::io("getrandom", std::io::Error::last_os_error())),
+    }
 }
 
 /// A random number that is never 0.

@@ -8,6 +8,7 @@
 use super::DeviceError;
 use crate::boot::{AGREEMENT, Boot, segment_prefix};
 use crate::shm::attach;
+use crate::ulimit;
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -102,6 +103,10 @@ fn note(path: &Path, mine: Note) -> std::io::Result<File> {
     // SAFETY: it only answers who this process is.
     if file.metadata()?.uid() != unsafe { libc::geteuid() } {
         return Err(std::io::Error::other("the file is another user's"));
+    }
+    let grown = file.metadata()?.len() + Note::LEN as u64;
+    if ulimit::file_size().is_some_and(|most| most < grown) {
+        return Err(std::io::Error::other("the file may not grow"));
     }
     // One call appends it whole.
     file.write_all(&mine.encode())?;

@@ -17,6 +17,8 @@ pub enum MsgError {
         source_rank: u32,
         /// The message's tag, the lower half of the match bits.
         tag: u32,
+        /// The sender's world rank.
+        peer: u32,
         /// Bytes of the message.
         length: u64,
         /// Bytes of the receive.
@@ -30,6 +32,8 @@ pub enum MsgError {
         source_rank: u32,
         /// As of [`MsgError::Truncated`].
         tag: u32,
+        /// The sender's world rank.
+        peer: u32,
         /// Bytes of the message.
         length: u64,
     },
@@ -82,7 +86,7 @@ pub enum MsgError {
 impl fmt::Display for MsgError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            MsgError::Truncated { source_rank, tag, length, capacity } => write!(
+            MsgError::Truncated { source_rank, tag, length, capacity, .. } => write!(
                 f,
                 "a message of {length} bytes from rank {source_rank} with tag {tag} does not fit \
                  the receive of {capacity} bytes; probe for its length first"
@@ -109,7 +113,7 @@ impl fmt::Display for MsgError {
                 f,
                 "a receive from any rank has nobody left to send to it: all {others} others ended"
             ),
-            MsgError::Types { source_rank, tag, length } => write!(
+            MsgError::Types { source_rank, tag, length, .. } => write!(
                 f,
                 "a message of {length} bytes from rank {source_rank} with tag {tag} has other \
                  types than the layout that receives it; give both sides layouts of the same \
@@ -137,14 +141,15 @@ impl MsgError {
         MsgError::Device(DeviceError::PeerDied { rank: peer })
     }
 
-    /// A message with these match bits is longer than its receive.
-    pub(super) fn truncated(bits: u64, length: u64, capacity: usize) -> MsgError {
-        MsgError::Truncated { source_rank: (bits >> 32) as u32, tag: bits as u32, length, capacity }
+    /// A message of this process with these match bits is longer than its receive.
+    pub(super) fn truncated(peer: u32, bits: u64, length: u64, capacity: usize) -> MsgError {
+        let (source_rank, tag) = ((bits >> 32) as u32, bits as u32);
+        MsgError::Truncated { source_rank, tag, peer, length, capacity }
     }
 
-    /// A message with these match bits has other types than its receive.
-    pub(super) fn types(bits: u64, length: u64) -> MsgError {
-        MsgError::Types { source_rank: (bits >> 32) as u32, tag: bits as u32, length }
+    /// A message of this process with these match bits has other types than its receive.
+    pub(super) fn types(peer: u32, bits: u64, length: u64) -> MsgError {
+        MsgError::Types { source_rank: (bits >> 32) as u32, tag: bits as u32, peer, length }
     }
 
     /// The world rank this is about, if a peer is the cause.

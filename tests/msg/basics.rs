@@ -139,7 +139,7 @@ pub fn probes<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         // Too short: the error names lengths, source and tag; it is consumed.
         for (tag, sent) in [(4, 30), (5, 90_000)] {
             match m.recv(&mut buf[..16], 1, tag) {
-                Err(e @ MsgError::Truncated { .. }) => {
+                Err(e @ MsgError::Truncated { peer: 1, .. }) => {
                     let told = e.to_string();
                     for part in [format!("{sent} bytes"), "16 bytes".into(), "rank 1".into()] {
                         ensure!(told.contains(&part), "{told}");

@@ -285,7 +285,7 @@ pub fn refusals<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             }
             let mut theirs = vec![GAP; into.bytes];
             match m.recv_layout(&mut theirs, into.origin, &into.layout, 0, 3) {
-                Err(MsgError::Truncated { length, capacity, source_rank: 0, tag: 3 })
+                Err(MsgError::Truncated { length, capacity, source_rank: 0, tag: 3, peer: 0 })
                     if length == len as u64 && capacity == len / 2 => {}
                 other => return Err(format!("{}: truncated: {other:?}", into.name)),
             }
@@ -313,7 +313,7 @@ pub fn refusals<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         } else {
             m.recv_layout(&mut memory, 0, &doubles, 0, 4).map_err(text)?;
             match m.recv_layout(&mut memory, 0, &doubles, 0, 4) {
-                Err(e @ MsgError::Types { source_rank: 0, tag: 4, length }) => {
+                Err(e @ MsgError::Types { source_rank: 0, tag: 4, peer: 0, length }) => {
                     ensure!(length == 8 * MANY && e.to_string().contains("other types"), "{e}");
                 }
                 other => return Err(format!("other types: {other:?}")),

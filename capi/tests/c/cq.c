@@ -157,7 +157,8 @@ static void odd_ones(struct state *state)
             ;
         sent = 0;
     }
-    ENSURE(one.cookie == 43 && one.code == RANKWAY_ERR_TRUNCATE && one.status.count == 8);
+    ENSURE(one.cookie == 43 && one.code == RANKWAY_ERR_TRUNCATE && one.status.count == 8 &&
+           one.status.peer == (uint32_t)job->rank);
     ENSURE(strstr(rankway_error_message(), "8 bytes"));
     ENSURE(sent == 0 || take(state, &one, 1) == 1);
     int before = state->idle;

@@ -227,7 +227,8 @@ static void refused(struct job *job)
     ENSURE(rankway_isend_type(NULL, 1, column, 0, 0, job->world, &requests[0]) == RANKWAY_ERR_NULL);
     OK(rankway_irecv_type(in, 3, element, job->rank, 0, job->world, &requests[0]));
     OK(rankway_isend_type(out, 1, column, job->rank, 0, job->world, &requests[1]));
-    ENSURE(rankway_wait(&requests[0], &status) == RANKWAY_ERR_TRUNCATE && status.count == 32);
+    ENSURE(rankway_wait(&requests[0], &status) == RANKWAY_ERR_TRUNCATE && status.count == 32 &&
+           status.peer == (uint32_t)job->rank);
     OK(rankway_wait(&requests[1], NULL));
     OK(rankway_type_free(column));
     OK(rankway_type_free(element));

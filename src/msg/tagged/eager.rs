@@ -199,7 +199,7 @@ pub(super) unsafe fn deliver_own(
         }
         Some(_) => {
             state.slots.at(at).matched(me, to.bits, len as u64);
-            state.slots.end(at, Some(MsgError::types(to.bits, len as u64)));
+            state.slots.end(at, Some(MsgError::types(me, to.bits, len as u64)));
         }
     }
 }
@@ -237,6 +237,7 @@ fn deliver_slowly(state: &mut State, at: u32, peer: u32, bits: u64, body: &[u8])
         // done; `copy` lets a body lie in it, as in `Slots::receive`.
         unsafe { slot.buf.copy_from(body.as_ptr(), fits) };
     }
-    let error = (fits < body.len()).then(|| MsgError::truncated(bits, slot.length, slot.capacity));
+    let error =
+        (fits < body.len()).then(|| MsgError::truncated(peer, bits, slot.length, slot.capacity));
     state.slots.end(at, error);
 }

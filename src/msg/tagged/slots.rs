@@ -202,9 +202,10 @@ impl Slot {
     /// Why a receive refuses a message of so many bytes and of these types.
     pub(super) fn refusal(&self, types: u64, length: u64) -> Option<MsgError> {
         if length > self.space() {
-            return Some(MsgError::truncated(self.bits, length, self.space() as usize));
+            let space = self.space() as usize;
+            return Some(MsgError::truncated(self.peer, self.bits, length, space));
         }
-        self.has_other_types(types, length).then(|| MsgError::types(self.bits, length))
+        self.has_other_types(types, length).then(|| MsgError::types(self.peer, self.bits, length))
     }
 
     /// What a provider is given for a piece: its place in the caller's buffer if it

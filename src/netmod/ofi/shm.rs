@@ -33,8 +33,15 @@ pub(super) fn segment(address: &[u8]) -> Option<&str> {
     (segment_owner(name).is_some() && !name.contains('/')).then_some(name)
 }
 
-/// Refuses where so many shm endpoints do not fit into the node's shared memory.
+/// Refuses where so many shm endpoints do not fit into the node's shared memory, or one is
+/// longer than files of this process may be: making it would end the process.
 pub(super) fn check_space(endpoints: u64) -> Result<(), NetError> {
+    if let Some(most) = crate::ulimit::file_size().filter(|&most| most < SHM_SEGMENT) {
+        return Err(NetError::Library(format!(
+            "shm: files of this process end at {most} bytes, and an endpoint has one of up to \
+             {SHM_SEGMENT}; raise `ulimit -f`, or use another provider (RANKWAY_PROVIDER=tcp)"
+        )));
+    }
     let needed = endpoints * SHM_SEGMENT;
     if let Some(free) = crate::ulimit::shared_memory().filter(|&free| free < needed) {
         let place = "/dev/shm";

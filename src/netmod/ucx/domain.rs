@@ -134,6 +134,9 @@ impl Ucx {
                 sys::UCS_ERR_UNREACHABLE => {
                     "; its process has ended, or the two have no transport in common (UCX_TLS)"
                 }
+                sys::UCS_ERR_NO_DEVICE => {
+                    "; no transport of UCX_TLS is here, or no device of UCX_NET_DEVICES"
+                }
                 sys::UCS_ERR_SHMEM_SEGMENT => {
                     "; processes in several namespaces reach each other by UCX_TLS=tcp,self"
                 }

@@ -100,6 +100,9 @@ pub const LOCKED_OUT: [&str; 5] =
 /// A job whose files, memory files too, may have a MiB.
 pub const SHORT_FILES: [&str; 2] = ["prlimit", "--fsize=1048576"];
 
+/// One whose files may have no byte.
+pub const NO_FILES: [&str; 2] = ["prlimit", "--fsize=0"];
+
 /// Windows that no file may be as long as are of private memory, and shared ones refused,
 /// where the signal of a file too long would end the process.
 pub fn short_files(boot: Arc<dyn Boot>) -> Result {

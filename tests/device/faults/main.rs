@@ -233,6 +233,10 @@ fn main() -> ExitCode {
 
     let no_files = |boot: Arc<dyn Boot>| refuses(boot, &["1048576 bytes", "ulimit -f"]);
     add(refusing("short files", no_files).under(&SHORT_FILES));
+    let shm = refusing("short files, shm", no_files).env("RANKWAY_PROVIDER", "shm");
+    add(shm.under(&SHORT_FILES));
+    // Nothing of the node's can be shared: tcp serves.
+    add(Scenario::new("no files", 2, rma::words::<CREATED, Ofi>).under(&NO_FILES));
     let short = over("short files/tcp".into(), "tcp", 2, short_files);
     add(short.under(&SHORT_FILES));
 
