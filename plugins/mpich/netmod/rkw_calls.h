@@ -3,6 +3,7 @@
  * basic type that go at once, and receives of one. MPICH's are weak symbols, which these take the
  * place of; what is not that simple, and what is wrong, goes on to them by their PMPI names. A
  * store or a load needs nobody's lock: what is open to a thread stays so, whatever the others open.
+ * Behind them what goes wrong in MPICH's before its own functions are called.
  * (Part of stubnm_noinline.c.)
  *
  * Arguments that only a call of MPICH's needs, after one of ours was tried, are kept in volatiles:
@@ -172,4 +173,22 @@ int MPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, 
         return MPI_SUCCESS;
     }
     return PMPI_Irecv(buf, count, datatype, source, tag, comm, request);
+}
+
+/* ---- communicators ---- */
+
+/* MPICH's compares an argument within each group first. A group that fails there tells the other, which
+ * waits. */
+int MPI_Intercomm_merge(MPI_Comm handle, int high, MPI_Comm * merged)
+{
+    has_looked = 0;
+    int mpi_errno = PMPI_Intercomm_merge(handle, high, merged);
+    if (unlikely(MPIR_ERR_GET_CLASS(mpi_errno) == MPIX_ERR_PROC_FAILED) && !has_looked) {
+        MPIR_Comm *comm;
+        MPID_THREAD_CS_ENTER(GLOBAL, MPIR_THREAD_GLOBAL_ALLFUNC_MUTEX);
+        MPIR_Comm_get_ptr(handle, comm);
+        all_are_there(comm);
+        MPID_THREAD_CS_EXIT(GLOBAL, MPIR_THREAD_GLOBAL_ALLFUNC_MUTEX);
+    }
+    return mpi_errno;
 }

@@ -4,6 +4,7 @@
 #define RKW_WRAPPED_H
 
 #include "rkw_impl.h"
+#include <setjmp.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -36,7 +37,8 @@ void __wrap_MPIR_Err_get_string(int code, char *text, int length,
                                 MPIR_Err_get_class_string_func_t of_class) RKW_HIDDEN;
 
 /* MPICH writes behind a text that is too short for all of an error's steps, as it mostly is where
- * they say who died. Of so many the first are kept, and that. */
+ * they say who died. Of so many the first are kept, and that. Who is told of a death by the mark of
+ * a collective, or within one that does not wait, knows no more. */
 void __wrap_MPIR_Err_get_string(int code, char *text, int length,
                                 MPIR_Err_get_class_string_func_t of_class)
 {
@@ -44,8 +46,11 @@ void __wrap_MPIR_Err_get_string(int code, char *text, int length,
     __real_MPIR_Err_get_string(code, whole, sizeof whole, of_class);
     size_t space = length > 0 ? length : MPI_MAX_ERROR_STRING;
     const char *who = strstr(whole, "rankway: ");
+    int is_short = who && who + strcspn(who, "\n") < whole + space;
+    if (!who && code != MPIX_ERR_PROC_FAILED && MPIR_ERR_GET_CLASS(code) == MPIX_ERR_PROC_FAILED)
+        who = "rankway: a process of the communicator died, as another of its members told";
     size_t len = who ? strcspn(who, "\n") : 0;
-    if (who && who + len >= whole + space && len + 2 <= space)
+    if (who && !is_short && len + 2 <= space)
         snprintf(text, space, "%.*s\n%.*s", (int) (space - len - 2), whole, (int) len, who);
     else
         MPL_strncpy(text, whole, space);
@@ -171,10 +176,27 @@ int __wrap_MPIR_Bsend_isend(const void *buf, int count, MPI_Datatype datatype, i
     return mpi_errno;
 }
 
+/* This thread has looked whether all members of a communicator are there. */
+static __thread int has_looked;
+
+/* Of a communicator's members one that fails tells the others where they wait for it, in a barrier. */
+static int all_are_there(MPIR_Comm * comm)
+{
+    MPIR_Errflag_t errflag = MPIR_ERR_NONE;
+    has_looked = 1;
+    int mpi_errno = MPIR_Barrier(comm, &errflag);
+    return failed_too(mpi_errno, errflag);
+}
+
+/* The leaders tell each other of their communicators: what is told of this process alone is no name of a
+ * port, even where it is told of MPI_COMM_SELF. */
+static __thread int exchanges, are_told;
+
 /* Where two groups meet a leader to whom the other leader does not answer goes straight out in MPICH, and its
  * own group waits for what it would have told them. Here it goes on with nothing, and tells that. */
 static __thread struct {
-    int are_meeting, mpi_errno;
+    const MPIR_Comm *over;      /* by which they speak */
+    int mpi_errno;
 } leaders;
 
 static MPIR_Errflag_t mark_of(int mpi_errno)
@@ -197,7 +219,10 @@ int __wrap_MPIC_Sendrecv(const void *out, MPI_Aint outs, MPI_Datatype outs_type,
 {
     int mpi_errno = __real_MPIC_Sendrecv(out, outs, outs_type, to, out_tag, in, ins, ins_type, from,
                                          in_tag, comm, status, errflag);
-    if (mpi_errno == MPI_SUCCESS || !leaders.are_meeting)
+    /* (The other leader's group has failed.) */
+    if (exchanges)
+        mpi_errno = failed_too(mpi_errno, *errflag);
+    if (mpi_errno == MPI_SUCCESS || leaders.over != comm)
         return mpi_errno;
     if (leaders.mpi_errno == MPI_SUCCESS)
         leaders.mpi_errno = mpi_errno;
@@ -210,32 +235,42 @@ int __wrap_MPIC_Sendrecv(const void *out, MPI_Aint outs, MPI_Datatype outs_type,
 static int met_as(int mpi_errno)
 {
     int first = leaders.mpi_errno;
-    leaders.are_meeting = leaders.mpi_errno = 0;
+    leaders.over = NULL;
+    leaders.mpi_errno = MPI_SUCCESS;
     return first != MPI_SUCCESS ? first : mpi_errno;
 }
 
-#define MEETS(real, wrap, parameters, arguments) \
+/* The communicator, where it has two groups. */
+static MPIR_Comm *of_two_groups(MPIR_Comm * comm)
+{
+    return comm->comm_kind == MPIR_COMM_KIND__INTERCOMM ? comm : NULL;
+}
+
+/* A leader whose own group has failed goes straight out, too, and the other group would wait for it: so two
+ * groups look first whether all are there. */
+#define MEETS(real, wrap, parameters, arguments, by) \
 int real parameters; \
 int wrap parameters RKW_HIDDEN; \
 int wrap parameters \
 { \
-    leaders.are_meeting = 1; \
+    int mpi_errno = of_two_groups(comm) ? all_are_there(comm) : MPI_SUCCESS; \
+    if (mpi_errno != MPI_SUCCESS) \
+        return mpi_errno; \
+    leaders.over = by; \
     return met_as(real arguments); \
 }
 
 MEETS(__real_MPIR_Get_intercomm_contextid, __wrap_MPIR_Get_intercomm_contextid,
-      (MPIR_Comm * comm, MPIR_Context_id_t * to, MPIR_Context_id_t * from), (comm, to, from))
+      (MPIR_Comm * comm, MPIR_Context_id_t * to, MPIR_Context_id_t * from), (comm, to, from), comm)
 MEETS(__real_MPIR_Intercomm_create_impl, __wrap_MPIR_Intercomm_create_impl,
-      (MPIR_Comm * local, int leader, MPIR_Comm * peer, int remote, int tag, MPIR_Comm ** made),
-      (local, leader, peer, remote, tag, made))
+      (MPIR_Comm * comm, int leader, MPIR_Comm * peer, int remote, int tag, MPIR_Comm ** made),
+      (comm, leader, peer, remote, tag, made), peer)
 MEETS(__real_MPIR_Intercomm_merge_impl, __wrap_MPIR_Intercomm_merge_impl,
-      (MPIR_Comm * comm, int high, MPIR_Comm ** made), (comm, high, made))
+      (MPIR_Comm * comm, int high, MPIR_Comm ** made), (comm, high, made), comm)
 MEETS(__real_MPIR_Comm_create_impl, __wrap_MPIR_Comm_create_impl,
-      (MPIR_Comm * comm, MPIR_Group * group, MPIR_Comm ** made), (comm, group, made))
-
-/* The leaders tell each other of their communicators: what is told of this process alone is no name of a
- * port, even where it is told of MPI_COMM_SELF. */
-static __thread int exchanges, are_told;
+      (MPIR_Comm * comm, MPIR_Group * group, MPIR_Comm ** made), (comm, group, made), of_two_groups(comm))
+MEETS(__real_MPIR_Comm_split_impl, __wrap_MPIR_Comm_split_impl,
+      (MPIR_Comm * comm, int color, int key, MPIR_Comm ** made), (comm, color, key, made), of_two_groups(comm))
 
 int __real_MPIR_Bcast_allcomm_auto(void *buf, MPI_Aint count, MPI_Datatype datatype, int root,
                                    MPIR_Comm * comm, MPIR_Errflag_t * errflag);
@@ -257,13 +292,24 @@ int __wrap_MPID_Intercomm_exchange_map(MPIR_Comm * local, int leader, MPIR_Comm 
 int __wrap_MPID_Intercomm_exchange_map(MPIR_Comm * local, int leader, MPIR_Comm * peer, int remote,
                                        int *size, uint64_t ** gpids, int *is_low)
 {
-    int were_meeting = leaders.are_meeting;
-    leaders.are_meeting = are_told = 0;
+    const MPIR_Comm *over = leaders.over;
+    leaders.over = NULL;
+    are_told = 0;
+    int mpi_errno = all_are_there(local);
+    if (mpi_errno != MPI_SUCCESS) {
+        int none = 0, theirs;
+        MPIR_Errflag_t errflag = mark_of(mpi_errno);
+        if (local->rank == leader)
+            MPIC_Sendrecv(&none, 1, MPI_INT, remote, MPIR_TAG_COLL_BIT, &theirs, 1, MPI_INT, remote,
+                          MPIR_TAG_COLL_BIT, peer, MPI_STATUS_IGNORE, &errflag);
+        leaders.over = over;
+        return mpi_errno;
+    }
     exchanges = 1;
-    int mpi_errno =
+    mpi_errno =
         __real_MPID_Intercomm_exchange_map(local, leader, peer, remote, size, gpids, is_low);
     exchanges = 0;
-    leaders.are_meeting = were_meeting;
+    leaders.over = over;
     /* The others wait for the map that the leader was to make. */
     if (mpi_errno != MPI_SUCCESS && local->rank == leader && !are_told) {
         int map[4] = { 0 };
@@ -271,6 +317,49 @@ int __wrap_MPID_Intercomm_exchange_map(MPIR_Comm * local, int leader, MPIR_Comm 
         MPIR_Bcast_allcomm_auto(map, 4, MPI_INT, leader, local, &errflag);
     }
     return mpi_errno;
+}
+
+/* Where MPICH has no communicator for a graph it gives back arrays that it has not made yet. */
+static __thread struct {
+    jmp_buf begun;
+    int is_made, mpi_errno;
+} graph;
+
+int __real_MPII_Comm_copy(MPIR_Comm * comm, int size, MPIR_Info * info, MPIR_Comm ** made);
+int __wrap_MPII_Comm_copy(MPIR_Comm * comm, int size, MPIR_Info * info,
+                          MPIR_Comm ** made) RKW_HIDDEN;
+
+int __wrap_MPII_Comm_copy(MPIR_Comm * comm, int size, MPIR_Info * info, MPIR_Comm ** made)
+{
+    int mpi_errno = __real_MPII_Comm_copy(comm, size, info, made);
+    if (mpi_errno != MPI_SUCCESS && graph.is_made) {
+        graph.mpi_errno = mpi_errno;
+        longjmp(graph.begun, 1);
+    }
+    return mpi_errno;
+}
+
+int __real_MPIR_Dist_graph_create_impl(MPIR_Comm * comm, int count, const int sources[],
+                                       const int degrees[], const int targets[],
+                                       const int weights[], MPIR_Info * info, int reorder,
+                                       MPIR_Comm ** made);
+int __wrap_MPIR_Dist_graph_create_impl(MPIR_Comm * comm, int count, const int sources[],
+                                       const int degrees[], const int targets[],
+                                       const int weights[], MPIR_Info * info, int reorder,
+                                       MPIR_Comm ** made) RKW_HIDDEN;
+
+int __wrap_MPIR_Dist_graph_create_impl(MPIR_Comm * comm, int count, const int sources[],
+                                       const int degrees[], const int targets[],
+                                       const int weights[], MPIR_Info * info, int reorder,
+                                       MPIR_Comm ** made)
+{
+    if (setjmp(graph.begun) == 0) {
+        graph.is_made = 1;
+        graph.mpi_errno = __real_MPIR_Dist_graph_create_impl(comm, count, sources, degrees, targets,
+                                                             weights, info, reorder, made);
+    }
+    graph.is_made = 0;
+    return graph.mpi_errno;
 }
 
 /* CH4 looks for the address of MPI_PROC_NULL, too. */

@@ -1,5 +1,6 @@
 //! Errors as answers, of which the C half makes MPI's codes.
 
+use crate::boot::Pmi;
 use crate::log::text;
 use rankway::device::DeviceError;
 use rankway::msg::MsgError;
@@ -7,6 +8,7 @@ use rankway::rma::{Error, ErrorKind};
 use rankway_plugin::Class;
 use rankway_plugin::custom::Failed;
 use std::ffi::{CString, c_char, c_int};
+use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};
 
 /// What a call answers; `enum rkw_answer` has the same. Below 0 is a code of MPICH's own,
@@ -63,7 +65,8 @@ impl From<Error> for Refusal {
             None if matches!(error.kind(), ErrorKind::Device(e) if is_death(e)) => Answer::Died,
             None => Answer::Failed,
         };
-        Refusal(answer, format!("rankway: {error}"))
+        let why = told(&error, error.peer());
+        Refusal(answer, why)
     }
 }
 
@@ -71,7 +74,23 @@ impl From<MsgError> for Refusal {
     #[cold]
     fn from(error: MsgError) -> Refusal {
         let answer = if has_died(&error) { Answer::Died } else { Answer::Failed };
-        Refusal(answer, format!("rankway: {error}"))
+        let why = told(&error, error.peer());
+        Refusal(answer, why)
+    }
+}
+
+/// What an error says, and who its peer is where that is no rank of this job: its number here is
+/// nothing to a user.
+#[cold]
+fn told(error: &dyn Display, peer: Option<u32>) -> String {
+    let elsewhere = |peer| {
+        let launcher = Pmi::current()?;
+        let others = &launcher.other_jobs;
+        others.job_of(peer).and_then(|_| others.of(peer))
+    };
+    match peer.and_then(elsewhere) {
+        Some(who) => format!("rankway: {error} (it is rank {} of another job)", who.rank),
+        None => format!("rankway: {error}"),
     }
 }
 
