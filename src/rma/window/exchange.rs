@@ -63,7 +63,7 @@ pub(super) fn exchange_infos<N: Netmod>(
     if let Some(refused) = words.column(1).ranks_of(0)?.get(0) {
         let why = match words.column(2).get(refused.lpid) as u8 {
             NULL_MEMORY => "gave null memory with a length: give memory, or 0 bytes",
-            TOO_LONG => "gave a length that no memory has",
+            TOO_LONG => "gave a length that no memory has: it is in bytes, whatever the unit",
             _ => "gave a displacement unit below 1: give the bytes of an element, or 1",
         };
         return Err(communicator.refused_by(refused.lpid, why));
