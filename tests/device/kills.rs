@@ -93,7 +93,7 @@ struct Limit {
     said: &'static str,
 }
 
-const LIMITS: [Limit; 9] = [
+const LIMITS: [Limit; 8] = [
     // UCX answers puts, gets and atomics over tcp by messages of its own, and
     // aborts when the answer's endpoint has just failed; it also asserts, in
     // several places, when a connection fails while it is being made.
@@ -107,8 +107,6 @@ const LIMITS: [Limit; 9] = [
     Limit { networks: &["ucx", "ucx posix"], fault: "pair", said: "put and flush" },
     Limit { networks: &["ucx", "ucx posix"], fault: "pair", said: "get of a thread" },
     Limit { networks: &["ucx", "ucx posix"], fault: "pair", said: "put in a new window" },
-    // (Three waits, and a close, that took longer than a trial may.)
-    Limit { networks: &["ucx"], fault: "hang", said: "pair: put and flush, 3 times" },
     // What waits behind the gap when the worker is closed.
     Limit { networks: &["ucx", "ucx posix"], fault: "crash", said: "ucs_arbiter_group_purge" },
     // The same where packets go over it, too: then the living wait for each other.
