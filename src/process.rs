@@ -168,6 +168,17 @@ pub(crate) fn hostname() -> String {
     String::from_utf8_lossy(&buffer[..end]).into_owned()
 }
 
+/// `N` bytes nobody can guess.
+pub(crate) fn random<const N: usize>() -> std::io::Result<[u8; N]> {
+    const { assert!(N <= 256) };
+    let mut bytes = [0; N];
+    // SAFETY: the array holds that many bytes; up to 256 come whole.
+    match unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), N, 0) } {
+        0.. => Ok(bytes),
+        _ => Err(Error::last_os_error()),
+    }
+}
+
 /// FNV-1a, 64 bits (Fowler, Noll, Vo): names keys, protects nothing.
 pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {

@@ -92,6 +92,14 @@ pub(crate) fn file_size() -> Option<u64> {
     limit(libc::RLIMIT_FSIZE)
 }
 
+/// Refuses a file of so many bytes where it is longer than [`file_size`].
+pub(crate) fn may_have(bytes: u64) -> io::Result<()> {
+    match file_size() {
+        Some(most) if bytes > most => Err(io::Error::from_raw_os_error(libc::EFBIG)),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 type Resource = libc::__rlimit_resource_t;
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]

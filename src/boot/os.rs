@@ -10,13 +10,7 @@ use std::time::Duration;
 
 /// `N` bytes nobody can guess.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], BootError> {
-    let mut bytes = [0u8; N];
-    // (No descriptor is needed for it. So few bytes come whole.)
-    // SAFETY: memory of ours, as long as said.
-    match unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), N, 0) } {
-        came if came == N as isize => Ok(bytes),
-        _ => Err(BootError::io("getrandom", std::io::Error::last_os_error())),
-    }
+    crate::process::random().map_err(|error| BootError::io("getrandom", error))
 }
 
 /// A random number that is never 0.

@@ -104,10 +104,7 @@ fn note(path: &Path, mine: Note) -> std::io::Result<File> {
     if file.metadata()?.uid() != unsafe { libc::geteuid() } {
         return Err(std::io::Error::other("the file is another user's"));
     }
-    let grown = file.metadata()?.len() + Note::LEN as u64;
-    if ulimit::file_size().is_some_and(|most| most < grown) {
-        return Err(std::io::Error::other("the file may not grow"));
-    }
+    ulimit::may_have(file.metadata()?.len() + Note::LEN as u64)?;
     // One call appends it whole.
     file.write_all(&mine.encode())?;
     Ok(file)

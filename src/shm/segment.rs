@@ -11,7 +11,7 @@
 //! whoever opens it looks at these first: a file that is not meant is neither
 //! opened nor changed. Its length is for the maker alone to set, once.
 
-use crate::process::ProcessId;
+use crate::process::{ProcessId, random};
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
@@ -45,12 +45,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// Makes a file, still empty; the name is for those who look into `/proc`.
     pub(crate) fn create(name: &'static str) -> io::Result<Shared> {
-        let mut nonce = [0_u8; 8];
-        // SAFETY: the buffer holds that many bytes; the first 256 come whole.
-        if unsafe { libc::getrandom(nonce.as_mut_ptr().cast(), nonce.len(), 0) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let nonce = u64::from_le_bytes(nonce);
+        let nonce = u64::from_le_bytes(random()?);
         let name = CString::new(format!("{name}-{nonce:016x}"))?;
         // SAFETY: a C string; the descriptor is ours alone.
         let fd = unsafe {
@@ -85,10 +80,7 @@ impl Shared {
 
     /// Maps it, giving it its length for good.
     pub(crate) fn map(&self, len: usize) -> io::Result<Segment> {
-        // (Not by the signal that ends a process which makes a longer one.)
-        if crate::ulimit::file_size().is_some_and(|most| len as u64 > most) {
-            return Err(io::Error::from_raw_os_error(libc::EFBIG));
-        }
+        crate::ulimit::may_have(len as u64)?;
         self.file.set_len(len as u64)?;
         // SAFETY: a descriptor of ours and a number.
         if unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_ADD_SEALS, FINAL) } != 0 {

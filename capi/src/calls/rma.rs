@@ -174,9 +174,12 @@ fn laid<P>(buf: P, here: Layout, target: Target) -> Result<Laid<P>, Fail> {
     Ok(Laid { buf, here, rank: rank(target_rank)?, disp, there: side(there)? })
 }
 
-/// A buffer that its elements are around: null only where there are none.
-fn around(name: &str, buf: *const c_void, elements: &Layout) -> Result<(), Fail> {
-    buffer(name, buf.cast(), elements.size() as usize).map(drop)
+/// The elements of a side around a buffer of this process, which is null only where there are
+/// none.
+fn around(name: &str, buf: *const c_void, of: Side) -> Result<Layout, Fail> {
+    let elements = side(of)?;
+    buffer(name, buf.cast(), elements.size() as usize)?;
+    Ok(elements)
 }
 
 /// Begins an operation with datatypes. It has a handle where one is wanted; else the
@@ -222,8 +225,7 @@ pub unsafe extern "C" fn rankway_put_typed(
     // SAFETY: [PTR], [BUF].
     unsafe {
         begin_typed("rankway_put_typed", win, request, |win| {
-            let here = side((origin_count, origin_type))?;
-            around("origin", origin, &here)?;
+            let here = around("origin", origin, (origin_count, origin_type))?;
             win.put_layout(&laid(origin.cast(), here, target)?)
         })
     }
@@ -248,8 +250,7 @@ pub unsafe extern "C" fn rankway_get_typed(
     // SAFETY: [PTR], [BUF].
     unsafe {
         begin_typed("rankway_get_typed", win, request, |win| {
-            let here = side((origin_count, origin_type))?;
-            around("origin", origin, &here)?;
+            let here = around("origin", origin, (origin_count, origin_type))?;
             win.get_layout(&laid(origin.cast(), here, target)?)
         })
     }
@@ -275,8 +276,7 @@ pub unsafe extern "C" fn rankway_accumulate_typed(
     // SAFETY: [PTR], [BUF].
     unsafe {
         begin_typed("rankway_accumulate_typed", win, request, |win| {
-            let here = side((origin_count, origin_type))?;
-            around("origin", origin, &here)?;
+            let here = around("origin", origin, (origin_count, origin_type))?;
             let of = laid(origin.cast(), here, target)?;
             win.accumulate_layout(&of, None, operation(op)?)
         })
@@ -307,15 +307,12 @@ pub unsafe extern "C" fn rankway_get_accumulate_typed(
     // SAFETY: [PTR], [BUF].
     unsafe {
         begin_typed("rankway_get_accumulate_typed", win, request, |win| {
-            let (op, into) = (operation(op)?, side((result_count, result_type))?);
+            let op = operation(op)?;
+            let into = around("result", result, (result_count, result_type))?;
             let here = match op {
                 Op::NoOp => into.clone(),
-                _ => side((origin_count, origin_type))?,
+                _ => around("origin", origin, (origin_count, origin_type))?,
             };
-            if op != Op::NoOp {
-                around("origin", origin, &here)?;
-            }
-            around("result", result, &into)?;
             let of = laid(origin.cast(), here, target)?;
             win.accumulate_layout(&of, Some((result.cast(), into)), op)
         })
