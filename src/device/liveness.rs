@@ -93,9 +93,12 @@ impl<N: Netmod> Context<N> {
 
     fn tell_netmod(&self, rank: u32) {
         let entry = self.av().get(Process { pg: 0, lpid: rank }).ok().filter(|e| !e.is_empty());
-        let Some((transport, dest)) = entry.and_then(|entry| self.dest_of(entry)) else { return };
-        if let Some((netmod, endpoint)) = self.endpoint(transport) {
-            netmod.peer_died(endpoint, dest);
+        let at = entry.and_then(|entry| self.dest_of(entry));
+        for transport in [Transport::Local, Transport::Network] {
+            let dest = at.filter(|at| at.0 == transport).map(|at| at.1);
+            if let Some((netmod, endpoint)) = self.endpoint(transport) {
+                netmod.peer_died(endpoint, dest);
+            }
         }
     }
 

@@ -111,7 +111,7 @@ impl<N: Netmod> Context<N> {
             if let Some((transport, dest)) = self.dest_of(entry(peer))
                 && let Some((netmod, endpoint)) = self.endpoint(transport)
             {
-                netmod.peer_died(endpoint, dest);
+                netmod.peer_died(endpoint, Some(dest));
                 netmod.remove(endpoint, dest);
             }
             let _ = self.av().set(Process { pg: 0, lpid: peer }, Entry::EMPTY);

@@ -256,9 +256,9 @@ pub trait Netmod: Send + Sync + Sized + 'static {
         false
     }
 
-    /// The process at `dest` died: what is under way there may never end, and counts no
-    /// more among what the endpoint can have under way.
-    fn peer_died(&self, _endpoint: &Self::Endpoint, _dest: u64) {}
+    /// A process died, at `dest` if it has an address here: what is under way there may never
+    /// end, and counts no more among what the endpoint can have under way.
+    fn peer_died(&self, _endpoint: &Self::Endpoint, _dest: Option<u64>) {}
 
     /// [`Netmod::flush`] is there; elsewhere a read behind the puts serves.
     fn flushes(&self) -> bool {

@@ -168,7 +168,7 @@ impl<N: Library> Netmod for WithNode<N> {
         either!(self, netmod => netmod.own_addresses())
     }
 
-    fn peer_died(&self, endpoint: &Self::Endpoint, dest: u64) {
+    fn peer_died(&self, endpoint: &Self::Endpoint, dest: Option<u64>) {
         either!(self, endpoint, netmod => netmod.peer_died(endpoint, dest), else ())
     }
 

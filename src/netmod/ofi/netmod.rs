@@ -80,8 +80,8 @@ impl Netmod for Domain {
         Endpoint::open(self)
     }
 
-    fn peer_died(&self, endpoint: &Endpoint, dest: u64) {
-        if let Some(gather) = &endpoint.gather {
+    fn peer_died(&self, endpoint: &Endpoint, dest: Option<u64>) {
+        if let (Some(gather), Some(dest)) = (&endpoint.gather, dest) {
             gather.forget(dest);
         }
     }

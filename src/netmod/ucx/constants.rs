@@ -21,7 +21,7 @@ pub(super) const PACKETS: u32 = 0;
 /// How long closing a worker waits for its flush, which on a busy machine takes a while where a
 /// peer is only being met.
 pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// The same where operations are under way towards one that died, which may never end.
+/// The same where somebody died, since a flush may never end then.
 pub(super) const CLOSE_TIMEOUT_AFTER_DEATH: Duration = Duration::from_millis(300);
 /// Failures nobody waits for that are kept until the next poll.
 pub(super) const FAILURES: usize = 64;

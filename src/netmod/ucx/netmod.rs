@@ -54,8 +54,8 @@ impl Netmod for Ucx {
         true
     }
 
-    fn peer_died(&self, worker: &Worker, dest: u64) {
-        worker.inner().forsake(dest);
+    fn peer_died(&self, worker: &Worker, dest: Option<u64>) {
+        worker.inner().add_death(dest);
     }
 
     fn flushes(&self) -> bool {

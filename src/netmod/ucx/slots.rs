@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// One operation under way; its address is the callback's argument.
 pub(super) struct Slot {
@@ -163,8 +164,11 @@ pub(super) struct Inner {
     pub(super) failures: RefCell<Vec<(u64, sys::ucs_status_t)>>,
     /// All endpoints.
     pub(super) eps: RefCell<Vec<u64>>,
-    /// The last flush of those that are asked for, null once it is over.
-    pub(super) drains: RefCell<BTreeMap<u64, *mut c_void>>,
+    /// A process died: in shared memory it may have left a gap in the queue of a living one,
+    /// where it was never spoken to from here, too.
+    pub(super) has_dead: Cell<bool>,
+    /// The last flush of those that are asked for, null once it is over, and when it began.
+    pub(super) drains: RefCell<BTreeMap<u64, (*mut c_void, Instant)>>,
     /// Those that failed, and why.
     pub(super) failed: RefCell<BTreeMap<u64, sys::ucs_status_t>>,
     /// Packets that a poll has not handed on yet.
@@ -208,7 +212,9 @@ impl Inner {
     }
 
     /// Operations towards a peer that died keep no others from being issued.
-    pub(super) fn forsake(&self, dest: u64) {
+    pub(super) fn add_death(&self, dest: Option<u64>) {
+        self.has_dead.set(true);
+        let Some(dest) = dest else { return };
         let under_way = |slot: &&*mut Slot| {
             // SAFETY: slots live as long as this.
             let slot = unsafe { &***slot };

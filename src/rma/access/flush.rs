@@ -174,7 +174,12 @@ impl<N: Netmod> Access<N> {
     /// The end of a flush, all of whose probes were waited for: whether any was `answered`,
     /// or the first error.
     fn finish_flush(&self, peers: &[u32], answered: Result<bool, Error>) -> Result<(), Error> {
-        let drained = self.drain_more(peers, matches!(answered, Ok(true)));
+        let elsewhere = |e: &Error| e.peer().is_some_and(|dead| !peers.contains(&dead));
+        let drained = match &answered {
+            // A death holds back what goes to the living, and so the rest of it.
+            Err(e) if elsewhere(e) => self.end_drain(peers, None, true),
+            answered => self.drain_more(peers, matches!(answered, Ok(true))),
+        };
         // (The only one, that has just answered, is alive.)
         let waited = peers.len() == 1 && matches!((&answered, &drained), (Ok(_), Ok(true)));
         let alive = waited && self.context.device().dead_are_silent();
@@ -256,14 +261,23 @@ impl<N: Netmod> Access<N> {
     /// [`Access::drain`], which makes progress in any case, but where the caller has just
     /// waited (`waited`). Returns whether either has.
     fn drain_more(&self, peers: &[u32], waited: bool) -> Result<bool, Error> {
-        let context = &*self.context;
-        let outstanding = &self.cold.outstanding;
         let busy = self.is_busy(peers);
         let died = if busy { self.wait_for(peers)? } else { None };
         let waited = waited || busy;
         if !waited {
-            context.progress()?;
+            self.context.progress()?;
         }
+        self.end_drain(peers, died, waited)
+    }
+
+    /// Returns `waited`, or what failed meanwhile.
+    fn end_drain(
+        &self,
+        peers: &[u32],
+        died: Option<DeviceError>,
+        waited: bool,
+    ) -> Result<bool, Error> {
+        let (context, outstanding) = (&*self.context, &self.cold.outstanding);
         let failure = died.or_else(|| match peers {
             [] => context.take_failure(|peer| self.is_member(peer)),
             peers => peers.iter().find_map(|&w| context.take_failure_of(w)),
