@@ -726,9 +726,10 @@ int rankway_context_open(struct rankway_device_t device,
 /**
  * Closes a context. Everything made on it must have been freed. Sends what still
  * waits for space, a connection or credit, also of requests that were freed: it takes
- * until those peers have made progress, as long as they live and have not left, and at
- * most RANKWAY_TIMEOUT, after which RANKWAY_ERR_PEER names the first of them; the context
- * is closed all the same.
+ * until those peers have made progress, as long as they live and have neither left nor
+ * closed their context of this number, and at most RANKWAY_TIMEOUT, after which
+ * RANKWAY_ERR_PEER names the first of them; the context is closed all the same. What was
+ * sent here and not received is refused: who waits for such a send is told so.
  */
 int rankway_context_close(struct rankway_context_t context);
 

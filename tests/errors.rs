@@ -245,7 +245,10 @@ fn every_error_says_what_it_said() {
             "rank 3 does not expose this memory in the window: attach it there before, and detach \
              it after all operations are flushed",
         ),
-        (Box::new(ErrorKind::NullBuffer { len: 8 }), "the buffer of a 8-byte operation is null"),
+        (
+            Box::new(ErrorKind::NullBuffer { len: 8 }),
+            "the buffer is null, of which 8 bytes are to be used",
+        ),
         (
             Box::new(ErrorKind::NoEpoch),
             "no access epoch is open on this window: call fence or lock_all first",

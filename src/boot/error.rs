@@ -190,6 +190,8 @@ impl BootError {
         let mut what = what.into();
         if source.raw_os_error() == Some(libc::ENOMEM) {
             what = crate::ulimit::explained(what);
+        } else if crate::ulimit::no_descriptor(&source) {
+            what += " (raise `ulimit -n`)";
         }
         BootError::Os { what, source }
     }

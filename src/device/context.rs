@@ -88,8 +88,9 @@ pub(crate) trait PacketHandler<N: Netmod>: Any {
     fn is_moot(&self, _kind: u8) -> bool {
         false
     }
-    /// The context closes: what the user has called here may be gone.
-    fn close(&self) {}
+    /// The context closes: what the user has called here may be gone, and what comes is not
+    /// received any more. Said again while it waits.
+    fn close(&self, _context: &Context<N>) {}
     /// Returns true if a peer has word to send of what was sent to it, or comes to have some.
     fn is_unsettled(&self, _peer: u32) -> bool {
         false

@@ -56,7 +56,7 @@ impl<N: Netmod> Device<N> {
             threads,
             map_strategy,
             extensions: Mutex::default(),
-            business_cards: Mutex::default(),
+            vcis: Mutex::default(),
             refusals: Mutex::default(),
             diverged: AtomicBool::new(false),
             trace: OnceLock::new(),
@@ -119,13 +119,10 @@ impl<N: Netmod> Device<N> {
         if !self.threads {
             return Err(DeviceError::OneThread);
         }
-        let context = Context::open(self, self.reserve(index)?);
-        let business_card =
-            context.as_ref().map_err(|_| ()).and_then(|c| c.business_card().map_err(|_| ()));
-        if let (Ok(context), Ok(business_card)) = (&context, business_card) {
-            self.business_cards()[context.index() as usize] = Some(business_card);
-        }
-        context
+        let at = self.reserve(index)?;
+        let context = Context::open(self, at).inspect_err(|_| self.give_back(at))?;
+        self.vcis()[at as usize].business_card = Some(context.business_card()?);
+        Ok(context)
     }
 }
 

@@ -27,7 +27,6 @@ impl<N: Netmod> Context<N> {
         if self.finished.replace(true) {
             return Ok(());
         }
-        self.dispatch.handlers().for_each(|handler| handler.close());
         self.send_all()
     }
 
@@ -90,6 +89,8 @@ impl<N: Netmod> Context<N> {
     ) -> Result<(), DeviceError> {
         let (asked, closed) = (Cell::new(Instant::now()), RefCell::new(Vec::new()));
         let left = || -> Vec<u32> {
+            // (A peer that closes, too, waits for nothing that lies here.)
+            self.dispatch.handlers().for_each(|handler| handler.close(self));
             let mut peers = left();
             peers.retain(|&peer| self.check_open(peer).is_ok());
             if asked.get().elapsed() > LIVENESS_INTERVAL {
@@ -106,6 +107,7 @@ impl<N: Netmod> Context<N> {
             if begun.elapsed() > limit {
                 return Err(DeviceError::Unsent { rank, seconds: limit.as_secs() });
             }
+            self.ask_whether_there(&peers);
             let done = self.wait(&peers, || {
                 let done = left().is_empty() || begun.elapsed() > limit;
                 Ok(if done { Progress::Done } else { Progress::Waiting })

@@ -131,14 +131,23 @@ pub struct Device<N: Netmod> {
     map_strategy: Option<Strategy>,
     /// What the layers above keep once for the process, by type.
     extensions: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
-    /// Addresses of this process's contexts, by index.
-    business_cards: Mutex<Vec<Option<BusinessCard>>>,
+    /// This process's contexts, by index.
+    vcis: Mutex<Vec<Vci>>,
     /// Peers that one does not reach, or is not reached from: world ranks and indices.
     refusals: Mutex<Vec<(u32, u32)>>,
     /// Some collective has failed here.
     diverged: AtomicBool,
     /// What the program does is recorded.
     trace: OnceLock<Arc<trace::Trace>>,
+}
+
+/// What there is of an index.
+#[derive(Clone, Default)]
+struct Vci {
+    /// Contexts that had it and were closed.
+    closed: u64,
+    /// The addresses of the one that has it.
+    business_card: Option<BusinessCard>,
 }
 
 impl<N: Netmod> std::fmt::Debug for Device<N> {
@@ -159,26 +168,31 @@ impl<N: Netmod> Device<N> {
     fn reserve(&self, index: Option<u32>) -> Result<u32, DeviceError> {
         /// More than any machine has cores.
         const MOST: u32 = 4096;
-        let mut business_cards = self.business_cards();
-        let free = |business_cards: &[Option<BusinessCard>], at: u32| {
-            at > 0 && business_cards.get(at as usize).is_none_or(Option::is_none)
+        let mut vcis = self.vcis();
+        let free = |vcis: &[Vci], at: u32| {
+            at > 0 && vcis.get(at as usize).is_none_or(|vci| vci.business_card.is_none())
         };
-        let at = index.or_else(|| (1..=MOST).find(|&at| free(&business_cards, at)));
-        let at = at.filter(|&at| at <= MOST && free(&business_cards, at));
+        let at = index.or_else(|| (1..=MOST).find(|&at| free(&vcis, at)));
+        let at = at.filter(|&at| at <= MOST && free(&vcis, at));
         let at = at.ok_or(DeviceError::ContextTaken { index: index.unwrap_or(MOST) })?;
-        if business_cards.len() <= at as usize {
-            business_cards.resize(at as usize + 1, None);
+        if vcis.len() <= at as usize {
+            vcis.resize(at as usize + 1, Vci::default());
         }
-        business_cards[at as usize] = Some(BusinessCard::of_network(Vec::new(), None));
+        vcis[at as usize].business_card = Some(BusinessCard::of_network(Vec::new(), None));
         Ok(at)
     }
 
     /// The addresses of one of this process's contexts, if it is open.
     fn business_card_of(&self, index: u32) -> Option<BusinessCard> {
-        let business_card = self.business_cards().get(index as usize)?.clone()?;
+        let business_card = self.vcis().get(index as usize)?.business_card.clone()?;
         Some(business_card).filter(|business_card| {
             !business_card.local.is_empty() || !business_card.network.is_empty()
         })
+    }
+
+    /// How many contexts have had an index and were closed.
+    fn closed_of(&self, index: u32) -> u64 {
+        self.vcis().get(index as usize).map_or(0, |vci| vci.closed)
     }
 
     /// A peer and the open context of this index do not reach each other.
@@ -201,13 +215,14 @@ impl<N: Netmod> Device<N> {
     /// A context was closed.
     fn give_back(&self, index: u32) {
         self.refusals().retain(|&(_, of)| of != index);
-        if let Some(business_card) = self.business_cards().get_mut(index as usize) {
-            *business_card = None;
+        if let Some(vci) = self.vcis().get_mut(index as usize) {
+            vci.business_card = None;
+            vci.closed += 1;
         }
     }
 
-    fn business_cards(&self) -> MutexGuard<'_, Vec<Option<BusinessCard>>> {
-        self.business_cards.lock().unwrap_or_else(PoisonError::into_inner)
+    fn vcis(&self) -> MutexGuard<'_, Vec<Vci>> {
+        self.vcis.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The launcher's view of the job.
@@ -298,8 +313,7 @@ impl<N: Netmod> Device<N> {
     fn open_inbox(&self, context: u32) -> Result<Option<node::Inbox>, DeviceError> {
         let opened = node::Inbox::open(self.inbox_owner(self.boot.rank(), context));
         opened.map_err(|source| {
-            let what = "opening the inbox for packets of this node (raise `ulimit -n`)".into();
-            BootError::Os { what, source }.into()
+            BootError::io("opening the inbox for packets of this node", source).into()
         })
     }
 

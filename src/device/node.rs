@@ -23,6 +23,7 @@ use crate::shm::ring::{self, BYTES, Corrupt, Reader, Writer};
 use crate::shm::segment::{self, PAGE, Place, Segment, Shared};
 use crate::shm::word::Word;
 use std::cell::{Cell, RefCell};
+use std::fs::File;
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -330,6 +331,14 @@ impl Drop for Inbox {
     }
 }
 
+/// The file at a place, if it can be reached.
+fn reach(at: Place) -> io::Result<Option<File>> {
+    match at.open() {
+        Err(error) if crate::ulimit::no_descriptor(&error) => Err(error),
+        file => Ok(file.ok()),
+    }
+}
+
 /// Packets to one inbox.
 pub(super) struct Outbox {
     writer: Writer,
@@ -342,38 +351,50 @@ impl Outbox {
     /// Opens a peer's inbox and signs the ring of this process, rank `mine` on
     /// the node and `me` in the world. `None` where it cannot be reached or
     /// is somebody else's.
-    pub(super) fn open(at: Place, owner: &Owner, mine: u32, me: u32) -> Option<Outbox> {
-        let file = at.open().ok()?;
+    ///
+    /// # Errors
+    /// Where the process may open no more descriptors.
+    pub(super) fn open(at: Place, owner: &Owner, mine: u32, me: u32) -> io::Result<Option<Outbox>> {
+        Ok(reach(at)?.and_then(|file| Outbox::within(&file, at.pid, owner, mine, me)))
+    }
+
+    fn within(file: &File, pid: u32, owner: &Owner, mine: u32, me: u32) -> Option<Outbox> {
         let len = Map::bytes(owner.places);
-        if !segment::is_final(&file, len) || mine >= owner.places {
+        if !segment::is_final(file, len) || mine >= owner.places {
             return None;
         }
-        let map = Map(Segment::map(&file, len).ok()?);
+        let map = Map(Segment::map(file, len).ok()?);
         // A second context of this process must not write to a ring that is
         // in use.
         if map.owner() != Some(*owner) || !map.claim(mine) {
             return None;
         }
-        Some(Outbox { writer: map.sign(mine, me)?, pid: at.pid, map })
+        Some(Outbox { writer: map.sign(mine, me)?, pid, map })
     }
 
     /// Opens the inbox of a process of another job, as a guest that is called `name` there.
     /// `None` where it cannot be reached or has no ring left.
-    pub(super) fn open_as_guest(at: Place, name: u32) -> Option<Outbox> {
+    ///
+    /// # Errors
+    /// As [`Outbox::open`].
+    pub(super) fn open_as_guest(at: Place, name: u32) -> io::Result<Option<Outbox>> {
+        Ok(reach(at)?.and_then(|file| Outbox::within_as_guest(&file, at.pid, name)))
+    }
+
+    fn within_as_guest(file: &File, pid: u32, name: u32) -> Option<Outbox> {
         // (A ring is signed with one more.)
         name.checked_add(1)?;
-        let file = at.open().ok()?;
         let len = usize::try_from(file.metadata().ok()?.len()).ok()?;
-        if len < PAGE || !segment::is_final(&file, len) {
+        if len < PAGE || !segment::is_final(file, len) {
             return None;
         }
-        let map = Map(Segment::map(&file, len).ok()?);
+        let map = Map(Segment::map(file, len).ok()?);
         let places = map.owner()?.places;
         if places > MOST || Map::bytes(places) != len {
             return None;
         }
         let place = (places..Map::rings(places)).find(|&place| map.claim(place))?;
-        Some(Outbox { writer: map.sign(place, name)?, pid: at.pid, map })
+        Some(Outbox { writer: map.sign(place, name)?, pid, map })
     }
 
     /// Sends a packet; `false`: there is no space now.
@@ -461,7 +482,8 @@ mod tests {
     fn pair(ranks: u32) -> Option<(Inbox, Vec<Outbox>)> {
         let owner = Owner { job: 7, peer: 0, context: 0, places: ranks };
         let inbox = Inbox::open(owner).ok()??;
-        let out = (1..ranks).map(|rank| Outbox::open(inbox.place(), &owner, rank, rank).unwrap());
+        let out = (1..ranks)
+            .map(|rank| Outbox::open(inbox.place(), &owner, rank, rank).unwrap().unwrap());
         let out = out.collect();
         Some((inbox, out))
     }
@@ -529,8 +551,11 @@ mod tests {
     fn guests_are_read_once_they_are_known_and_their_rings_are_used_again() {
         let (inbox, out) = pair(2).unwrap();
         assert_eq!(received(&inbox), (vec![], vec![]), "finds the member");
-        assert!(Outbox::open_as_guest(inbox.place(), u32::MAX).is_none(), "cannot be signed");
-        let guest = |name| Outbox::open_as_guest(inbox.place(), name);
+        assert!(
+            Outbox::open_as_guest(inbox.place(), u32::MAX).unwrap().is_none(),
+            "cannot be signed"
+        );
+        let guest = |name| Outbox::open_as_guest(inbox.place(), name).unwrap();
         // As long as it says nothing nobody waits for it, and it wakes who sleeps.
         let first = guest(900).unwrap();
         let not_yet = |_: &mut Reader| Greeting::NotYet;

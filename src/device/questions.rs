@@ -23,9 +23,9 @@ pub(super) struct Questions {
 /// A peer's context that asked here.
 #[derive(Clone)]
 pub(super) struct Asker {
-    /// What it said of itself, and was told of the context here.
+    /// What it said of itself, and was told of the context here, if it was.
     pub(super) theirs: BusinessCard,
-    pub(super) told: BusinessCard,
+    pub(super) told: Option<BusinessCard>,
     pub(super) route: Route,
 }
 
@@ -43,8 +43,10 @@ impl Questions {
 
     /// Begins to ask a peer for its context of this one's index.
     pub(super) fn ask(&self, peer: u32) {
-        let question = Question { peer, at: Instant::now(), pause: FIRST };
-        self.asking.borrow_mut().push(question);
+        let mut asking = self.asking.borrow_mut();
+        if asking.iter().all(|question| question.peer != peer) {
+            asking.push(Question { peer, at: Instant::now(), pause: FIRST });
+        }
         self.is_asking.set(true);
     }
 

@@ -8,6 +8,7 @@ use super::link::{Link, State};
 use super::node::{self, Outbox};
 use super::packet::Route;
 use crate::av::{Entry, Transport};
+use crate::boot::BootError;
 use crate::netmod::{HEAD, Netmod};
 use crate::rankmap::Process;
 use crate::shm::attach::{self, Copies, Direction};
@@ -22,43 +23,54 @@ impl<N: Netmod> Context<N> {
             return Ok(());
         }
         let business_card = self.published(peer)?;
-        self.open_route(peer, link, route, &business_card);
+        self.open_route(peer, link, route, &business_card)?;
         self.send_introduction(peer, link);
         Ok(())
     }
 
     /// Packets go to this peer from now on: to its inbox if it is on the node
     /// and that can be reached, else to the provider.
+    ///
+    /// # Errors
+    /// [`DeviceError::Boot`] where the process may open no more descriptors.
     pub(super) fn open_route(
         &self,
         peer: u32,
         link: &Link,
         route: Route,
         business_card: &BusinessCard,
-    ) {
-        let outbox = self.outbox_to(peer, business_card);
+    ) -> Result<(), DeviceError> {
+        let outbox = self.outbox_to(peer, business_card)?;
         let inject = match outbox {
             Some(_) => node::LONGEST + HEAD,
             None => self.inject_of(route.transport),
         };
         link.open(route, outbox, inject, self.links.name_to(peer));
+        Ok(())
     }
 
     /// The inbox of a peer of this machine, opened; `None` where it cannot be reached.
-    fn outbox_to(&self, peer: u32, business_card: &BusinessCard) -> Option<Outbox> {
-        let at = business_card.inbox.filter(|_| self.node_inbox.get().is_some())?;
+    fn outbox_to(
+        &self,
+        peer: u32,
+        business_card: &BusinessCard,
+    ) -> Result<Option<Outbox>, DeviceError> {
         let device = self.device();
-        if peer >= device.boot().size() {
-            return match self.index() {
-                0 => Outbox::open_as_guest(at, device.boot().name()),
-                _ => None,
-            };
-        }
-        if !device.on_node(peer) {
-            return None;
-        }
-        let (owner, me) = (device.inbox_owner(peer, self.index()), device.boot().rank());
-        Outbox::open(at, &owner, device.node_rank(me)?, me)
+        let Some(at) = business_card.inbox.filter(|_| self.node_inbox.get().is_some()) else {
+            return Ok(None);
+        };
+        let me = device.boot().rank();
+        let outbox = if peer >= device.boot().size() {
+            if self.index() > 0 {
+                return Ok(None);
+            }
+            Outbox::open_as_guest(at, device.boot().name())
+        } else if let (true, Some(mine)) = (device.on_node(peer), device.node_rank(me)) {
+            Outbox::open(at, &device.inbox_owner(peer, self.index()), mine, me)
+        } else {
+            return Ok(None);
+        };
+        outbox.map_err(|e| BootError::io(format!("opening the inbox of rank {peer}"), e).into())
     }
 
     fn inject_of(&self, transport: Transport) -> usize {

@@ -6,7 +6,8 @@
 //! question is repeated until an answer comes: the context asked for may not
 //! be open yet, and neither packet is numbered or kept. A context that was closed
 //! and opened again asks from elsewhere: it is answered with one opened again, too,
-//! whose packets are numbered anew.
+//! whose packets are numbered anew. One that is being closed asks whether those that it
+//! sent to are there still.
 
 use super::DeviceError;
 use super::business_card::BusinessCard;
@@ -17,13 +18,17 @@ use super::questions::Asker;
 use crate::av::Transport;
 use crate::netmod::{NetError, Netmod};
 
-/// "Where is your context `words[0]`? Mine are the addresses in the body."
+/// "Where is your context `words[0]`? Mine are the addresses in the body." And one that is being
+/// closed: "I am the `words[1]`th here."
 const ASK: u8 = 1;
 /// "My context `words[0]` has the addresses in the body."
 const ANSWER: u8 = 2;
 /// To the first context: "Your context `words[0]`, which has the addresses in the body, is not reached
 /// from here."
 const REFUSED: u8 = 6;
+/// To one that is being closed and has the addresses in the body: "My context `words[0]` is not
+/// there, or not any more."
+const GONE: u8 = 7;
 
 impl<N: Netmod> Context<N> {
     /// Asks again what is due.
@@ -31,15 +36,28 @@ impl<N: Netmod> Context<N> {
         if !self.questions.is_asking() {
             return;
         }
-        let open = |peer| self.links.link(peer).map(Link::state) == Some(State::Asking);
+        let closing = self.finished.get();
+        let open = |peer| match self.links.link(peer).map(Link::state) {
+            Some(State::Asking) => true,
+            Some(State::Open) => closing,
+            _ => false,
+        };
         let due = self.questions.due(open);
         let Ok(business_card) = self.business_card() else { return };
         for peer in due {
-            let head = Head::new(Class::Link, ASK, [u64::from(self.index()), 0, 0]);
+            let number = if closing { self.device().closed_of(self.index()) + 1 } else { 0 };
+            let words = [u64::from(self.index()), number, 0];
+            let head = Head::new(Class::Link, ASK, words);
             if let Ok(route) = self.first_route(peer) {
                 let _ = self.send_loose((peer, true), route, head, &business_card.encode());
             }
         }
+    }
+
+    /// This context is being closed: asks whether these peers' are there still.
+    pub(super) fn ask_whether_there(&self, peers: &[u32]) {
+        let peers = peers.iter().filter(|_| self.index() > 0);
+        peers.for_each(|&peer| self.questions.ask(peer));
     }
 
     /// A question for one of this process's contexts, or an answer.
@@ -50,13 +68,64 @@ impl<N: Netmod> Context<N> {
         let (peer, index) = (head.from, head.words[0] as u32);
         // What fails here is asked for again.
         let _ = match head.kind {
+            ASK if head.words[1] != 0
+                && self.is_vci_gone(peer, (index, head.words[1]), &business_card) =>
+            {
+                self.tell_gone(peer, index, &business_card)
+            }
             ASK => self.answer_vci(peer, index, &business_card),
             ANSWER if index == self.index() => self.vci_found(peer, &business_card),
-            REFUSED if self.device().business_card_of(index) == Some(business_card) => {
+            REFUSED if self.device().business_card_of(index).as_ref() == Some(&business_card) => {
                 return self.device().add_refusal(peer, index);
+            }
+            GONE if self.finished.get()
+                && self.business_card().ok().as_ref() == Some(&business_card) =>
+            {
+                let provider = "rankway".into();
+                let reason = format!("its context {index} is closed");
+                return self.break_link(peer, NetError::Address { provider, reason });
             }
             _ => Ok(()),
         };
+    }
+
+    /// Returns true if the context of an index that a peer's had to do with is not there any more:
+    /// another one has the index than it was told of, or none, and as many were closed as came at the
+    /// peer. (Else it may still come.)
+    fn is_vci_gone(
+        &self,
+        peer: u32,
+        (index, number): (u32, u64),
+        business_card: &BusinessCard,
+    ) -> bool {
+        let device = self.device();
+        let asker = self.questions.asker(peer, index).filter(|it| it.theirs == *business_card);
+        let told = asker.and_then(|asker| asker.told);
+        match (device.business_card_of(index), told) {
+            (Some(mine), told) => told.is_some_and(|told| told != mine),
+            (None, told) => told.is_some() || device.closed_of(index) >= number,
+        }
+    }
+
+    fn tell_gone(
+        &self,
+        peer: u32,
+        index: u32,
+        business_card: &BusinessCard,
+    ) -> Result<(), DeviceError> {
+        let route = match self.questions.asker(peer, index) {
+            Some(asker) if asker.theirs == *business_card => asker.route,
+            _ => {
+                let route = self.insert_vci(peer, business_card)?;
+                let asker = Asker { theirs: business_card.clone(), told: None, route };
+                let before = self.questions.set_asker(peer, index, asker);
+                self.remove_vci(before.map(|asker| asker.route));
+                route
+            }
+        };
+        let head = Head::new(Class::Link, GONE, [u64::from(index), 0, 0]);
+        let _ = self.send_loose((peer, true), route, head, &business_card.encode());
+        Ok(())
     }
 
     /// A peer's context of this index, and these addresses, is not reached from here, if it is for
@@ -97,12 +166,12 @@ impl<N: Netmod> Context<N> {
             Some(asker) if asker.theirs == *business_card => asker.route,
             // One opened anew speaks to one opened anew: that here still speaks to the old,
             // and may be about to be closed.
-            Some(asker) if asker.told == mine => return Ok(()),
+            Some(asker) if asker.told.as_ref() == Some(&mine) => return Ok(()),
             _ => {
                 let route = self
                     .insert_vci(peer, business_card)
                     .inspect_err(|why| self.refuse(peer, index, business_card, why))?;
-                let (theirs, told) = (business_card.clone(), mine.clone());
+                let (theirs, told) = (business_card.clone(), Some(mine.clone()));
                 let asker = Asker { theirs, told, route };
                 let before = self.questions.set_asker(peer, index, asker);
                 self.remove_vci(before.map(|asker| asker.route));
@@ -121,7 +190,7 @@ impl<N: Netmod> Context<N> {
                 .insert_vci(peer, business_card)
                 .inspect_err(|why| self.refuse(peer, self.index(), business_card, why));
             match route {
-                Ok(route) => self.open_route(peer, link, route, business_card),
+                Ok(route) => self.open_route(peer, link, route, business_card)?,
                 Err(DeviceError::Net(why) | DeviceError::Peer { error: why, .. }) => {
                     self.break_link(peer, why);
                 }

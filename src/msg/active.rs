@@ -589,7 +589,7 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
         kind == CREDIT
     }
 
-    fn close(&self) {
+    fn close(&self, _: &Context<N>) {
         self.handlers.take();
     }
 

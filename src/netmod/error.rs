@@ -191,6 +191,16 @@ impl NetError {
             (_, Err(_)) => false,
         }
     }
+
+    /// Returns true if it says that the peer has no memory under a key, or not any more.
+    pub(crate) fn tells_no_memory(&self) -> bool {
+        let (NetError::Call { provider, code, .. } | NetError::Operation { provider, code, .. }) =
+            self
+        else {
+            return false;
+        };
+        provider != "ucx" && code.abs() == i64::from(libc::ENOKEY)
+    }
 }
 
 #[cfg(test)]

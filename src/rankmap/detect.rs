@@ -379,7 +379,7 @@ impl Detector {
         }
         let jump = pitch.wrapping_sub(step.wrapping_mul(len as i32 - 1));
         let mut at = 0;
-        while at < count {
+        while at < count && self.error.is_none() {
             let lpid = first.lpid.wrapping_add((pitch as u32).wrapping_mul(at));
             let start = Process { pg: first.pg, lpid };
             if len == 2 && matches!(self.sink, Sink::Regular) {

@@ -371,9 +371,15 @@ impl<N: Netmod> Communicator<N> {
         let id = mix(&[self.id, self.call(), 6]);
         let cells = dims.iter().try_fold(1_u32, |n, &d| n.checked_mul(d));
         if cells != Some(self.size()) || dims.len() != keep.len() {
-            let size = self.size();
-            let why =
-                format!("a grid of {dims:?} with {} flags does not hold {size} ranks", keep.len());
+            let (size, flags) = (self.size(), keep.len());
+            let why = match cells {
+                Some(cells) if cells == size => format!(
+                    "{flags} flags for the extents {dims:?}: one says of each whether it stays"
+                ),
+                _ => format!(
+                    "a grid of {dims:?} does not hold the {size} ranks of the communicator: its extents multiply to that"
+                ),
+            };
             return Err(ErrorKind::Arguments(why).into());
         }
         let (ranks, mine) = grid::sub_grid(dims, keep, self.rank)?;

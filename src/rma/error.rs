@@ -224,6 +224,12 @@ impl fmt::Display for ErrorKind {
                  rank {rank}, which has {bytes} bytes: {}",
                 remedy(*unit, *len, *bytes)
             ),
+            ErrorKind::LayoutOutOfBounds { rank, disp, first, end, bytes: u64::MAX, .. } => write!(
+                f,
+                "a layout of bytes {first} to {end} around address {disp:#x} of rank {rank} leaves \
+                 the address space: a dynamic window's displacements are addresses, as the target \
+                 has told them"
+            ),
             ErrorKind::LayoutOutOfBounds { rank, disp, unit, first, end, bytes } => write!(
                 f,
                 "a layout of bytes {first} to {end} around displacement {disp} (units of {unit} \
@@ -232,7 +238,7 @@ impl fmt::Display for ErrorKind {
             ),
             ErrorKind::Layout(error) => write!(f, "{error}"),
             ErrorKind::NullBuffer { len } => {
-                write!(f, "the buffer of a {len}-byte operation is null")
+                write!(f, "the buffer is null, of which {len} bytes are to be used")
             }
             ErrorKind::Length { len } => f.write_str(&too_long(*len)),
             ErrorKind::NoEpoch => {

@@ -129,7 +129,7 @@ impl<N: Netmod> Access<N> {
         match operation {
             InFlight::Token(token, peer) => {
                 let outcome = self.context().answer(*token)?;
-                Some(outcome.map_err(|e| self.context().attribute_failure(*peer, e).into()))
+                Some(outcome.map_err(|e| self.failed(self.context().attribute_failure(*peer, e))))
             }
             InFlight::Answer(answer, peer) => Some(match answer.get()? {
                 (Status::Done, _) => Ok(()),
@@ -187,11 +187,21 @@ impl<N: Netmod> Access<N> {
     /// another member died meanwhile, which is named then.
     #[cold]
     pub(super) fn refused(&self, peer: u32, status: Status) -> Error {
-        let dead = || self.context().find_dead(|peer| self.is_member(peer));
-        match (status == Status::NoWindow).then(dead).flatten() {
-            Some(rank) => DeviceError::PeerDied { rank }.into(),
-            None => error_of(peer, status),
-        }
+        let dead = (status == Status::NoWindow).then(|| self.dead_member()).flatten();
+        dead.map_or_else(|| error_of(peer, status), |dead| dead.into())
+    }
+
+    /// Why an operation failed. A peer that has no such memory any more freed its window, where
+    /// another member died meanwhile, which is named then.
+    #[cold]
+    pub(super) fn failed(&self, error: DeviceError) -> Error {
+        let freed = matches!(&error, DeviceError::Peer { error, .. } if error.tells_no_memory());
+        freed.then(|| self.dead_member()).flatten().unwrap_or(error).into()
+    }
+
+    fn dead_member(&self) -> Option<DeviceError> {
+        let dead = self.context().find_dead(|peer| self.is_member(peer))?;
+        Some(DeviceError::PeerDied { rank: dead })
     }
 
     /// Returns true if a process has a rank here.

@@ -7,7 +7,9 @@ mod harness;
 mod msg;
 
 use harness::{Over, Scenario, UCX_ABORTS};
-use msg::{Opens, basics, calls, corrupt, deaths, floods, layouts, programs, scopes, sleeps};
+use msg::{
+    Opens, basics, calls, closings, corrupt, deaths, floods, layouts, programs, scopes, sleeps,
+};
 use rankway::netmod::in_process::InProcess;
 use rankway::netmod::node::Node;
 use rankway::netmod::ofi::Ofi;
@@ -58,6 +60,9 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     add("left behind thousands", 2, sleeps::left::<N, 4000, 0>, &[]);
     add("left behind for who is slow", 2, sleeps::left::<N, 4000, 500>, &[]);
     add("freed sends left behind", 2, sleeps::freed::<N>, &[]);
+    add("left by all, unreceived", 3, closings::all::<N>, &[]);
+    add("left by one, unreceived", 2, closings::one::<N>, &[]);
+    add("let go of behind a closed context", 2, closings::further::<N>, &[]);
     add("calls left behind", 2, calls::left::<N>, &[]);
     add("contexts that are late", 2, |boot| sleeps::late::<N>(boot, &[40, 20_000], 1), &[]);
     add(

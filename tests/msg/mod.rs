@@ -5,6 +5,7 @@
 
 pub mod basics;
 pub mod calls;
+pub mod closings;
 pub mod corrupt;
 pub mod deaths;
 pub mod floods;

@@ -117,9 +117,18 @@ pub fn vcis<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 
 /// Opens context 1 in a thread, for as long as it does something with its messages; the first
 /// context answers meanwhile.
-fn beside<N: Opens>(
+pub(super) fn beside<N: Opens>(
     context: &Context<N>,
     act: impl FnOnce(&Messenger<'_, N>) -> Result + Send + 'static,
+) -> Result {
+    beside_with(context, act, || Ok(()))
+}
+
+/// The same, and does something here meanwhile.
+pub(super) fn beside_with<N: Opens>(
+    context: &Context<N>,
+    act: impl FnOnce(&Messenger<'_, N>) -> Result + Send + 'static,
+    mut here: impl FnMut() -> Result,
 ) -> Result {
     let device = Arc::clone(context.device());
     let thread = std::thread::spawn(move || -> Result {
@@ -133,6 +142,7 @@ fn beside<N: Opens>(
     });
     while !thread.is_finished() {
         context.progress().map_err(text)?;
+        here()?;
         std::thread::yield_now();
     }
     thread.join().map_err(|_| "a thread panicked")?

@@ -276,9 +276,10 @@ pub unsafe extern "C" fn rankway_context_open(
 
 /// Closes a context. Everything made on it must have been freed. Sends what still
 /// waits for space, a connection or credit, also of requests that were freed: it takes
-/// until those peers have made progress, as long as they live and have not left, and at
-/// most RANKWAY_TIMEOUT, after which RANKWAY_ERR_PEER names the first of them; the context
-/// is closed all the same.
+/// until those peers have made progress, as long as they live and have neither left nor
+/// closed their context of this number, and at most RANKWAY_TIMEOUT, after which
+/// RANKWAY_ERR_PEER names the first of them; the context is closed all the same. What was
+/// sent here and not received is refused: who waits for such a send is told so.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_context_close(context: rankway_context_t) -> c_int {
     call("rankway_context_close", || {

@@ -122,5 +122,5 @@ fn reserve() -> Option<File> {
 }
 
 pub(super) fn no_descriptors(error: std::io::Error) -> BootError {
-    BootError::io("opening a control connection (raise `ulimit -n`)", error)
+    BootError::io("opening a control connection", error)
 }

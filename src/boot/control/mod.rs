@@ -153,7 +153,7 @@ impl Control {
         let process = self.mesh().process(rank)?;
         match liveness.watch(rank, &process) {
             Watch::NoDescriptor => {
-                let what = format!("watching rank {rank} (raise `ulimit -n`)");
+                let what = format!("watching rank {rank}");
                 Err(BootError::io(what, std::io::Error::from_raw_os_error(libc::EMFILE)))
             }
             watched => Ok(watched),

@@ -18,6 +18,7 @@
 //! WANTS                                        sends wait for credit for their headers
 //! QUERY      id                                asks for delivery, answered by
 //! DELIVERED  id                                once the message is here
+//! REFUSED    id                                it will not be received: who should, leaves
 //! ```
 //!
 //! An `id` is the sender's request, of a FRAGMENT the receiver's, see
@@ -39,6 +40,7 @@ pub(super) const FRAGMENT: u8 = 9;
 pub(super) const FRAGMENT_DONE: u8 = 10;
 pub(super) const WANTS: u8 = 11;
 pub(super) const LEAVING: u8 = 12;
+pub(super) const REFUSED: u8 = 13;
 
 #[inline]
 pub(super) fn head(kind: u8, words: [u64; 3]) -> Head {

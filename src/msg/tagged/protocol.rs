@@ -4,7 +4,7 @@
 use super::eager::one_less;
 use super::packets::{
     CREDIT, CTS, Cts, DELIVERED, EAGER, FIN, FRAGMENT, FRAGMENT_DONE, Fragment, LEAVING, QUERY,
-    RTS, SYNC, SYNC_ACK, WANTS,
+    REFUSED, RTS, SYNC, SYNC_ACK, WANTS,
 };
 use super::slots::Phase;
 use super::state::TaggedProtocol;
@@ -66,6 +66,9 @@ impl TaggedProtocol {
                 self.cts_arrived(context, state, at, &cts);
             }
             (DELIVERED, _) => self.delivered(state, at),
+            (REFUSED, Phase::Eager | Phase::RtsSent) => {
+                state.slots.end(at, Some(MsgError::died(head.from)));
+            }
             _ => {}
         }
     }
@@ -97,6 +100,10 @@ impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
 
     fn is_moot(&self, kind: u8) -> bool {
         matches!(kind, CREDIT | WANTS)
+    }
+
+    fn close(&self, context: &Context<N>) {
+        self.refuse_unreceived(context);
     }
 
     fn sends(&self, add: &mut dyn FnMut(u32)) {

@@ -1,7 +1,7 @@
 //! What a context keeps of tagged messages, and what is asked of a request.
 
 use super::flow::Flows;
-use super::packets::Rts;
+use super::packets::{self, REFUSED, Rts};
 use super::slots::{Phase, Slots};
 use super::staging::Staging;
 use super::tokens::Tags;
@@ -206,6 +206,34 @@ impl TaggedProtocol {
         slot.matched(status.peer, status.bits, status.length);
         state.slots.end(at, None);
         at
+    }
+
+    /// What lies here is not received any more: gives its credit back, and tells who waits for
+    /// it.
+    pub(super) fn refuse_unreceived<N: Netmod>(&self, context: &Context<N>) {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        if state.counts.unexpected == 0 {
+            return;
+        }
+        for message in state.engine.take_all(|_| true) {
+            let Unexpected { peer, ref body, .. } = message;
+            let (len, id) = match body {
+                UnexpectedBody::Eager(body, id) => (body.len(), *id),
+                UnexpectedBody::Rendezvous(rts) => (0, Some(rts.id)),
+                UnexpectedBody::Own(id) => {
+                    if let Some(at) = state.slots.known(*id).map(|(at, _)| at) {
+                        state.slots.end(at, Some(MsgError::died(peer)));
+                    }
+                    (0, None)
+                }
+            };
+            self.flows.consumed(context, peer, len);
+            if let Some(id) = id {
+                packets::send_word(context, peer, REFUSED, id);
+            }
+            state.drop_message(message);
+        }
     }
 
     /// Nobody will ask for a request's result any more.

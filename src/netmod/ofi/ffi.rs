@@ -146,6 +146,20 @@ fn choose_monitor() {
     unsafe { dl::set_unless_chosen(&MONITOR_ENV, "userfaultfd") };
 }
 
+/// Of PSM and PSM2, which libfabric links, whether they take the signals that end a process (psm2
+/// programmer's guide, environment variables).
+const BACKTRACE_ENVS: [&str; 2] = ["IPATH_NO_BACKTRACE", "HFI_NO_BACKTRACE"];
+
+/// Has the libraries that come with libfabric leave SIGINT, SIGTERM, SIGABRT and their like as
+/// they are, unless the user has said something about it: PSM's handlers print a backtrace and exit
+/// with 1, so that nobody sees how the process ended. Must be called before the library is opened.
+fn leave_signals() {
+    for name in BACKTRACE_ENVS {
+        // SAFETY: as in `choose_monitor`.
+        unsafe { dl::set_unless_chosen(&[name], "1") };
+    }
+}
+
 /// Whether libfabric's shm may attach to peers' memory (fi_shm(7)).
 const ATTACHING_ENV: &str = "FI_SHM_DISABLE_CMA";
 
@@ -174,6 +188,7 @@ impl Library {
     fn load(file: &std::ffi::OsStr) -> Result<Self, LoadError> {
         let not_open = |reason| LoadError::Open { file: PathBuf::from(file), reason };
         choose_monitor();
+        leave_signals();
         let name = CString::new(file.as_bytes())
             .map_err(|_| not_open("its name holds a zero byte".to_owned()))?;
         // SAFETY: `name` is a C string. The library's initialisers run; that

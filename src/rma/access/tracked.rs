@@ -129,7 +129,8 @@ impl<N: Netmod> Access<N> {
     pub(super) fn provider_error(&self, remote: &Remote, call: &'static str, rc: isize) -> Error {
         match self.endpoint(remote) {
             Ok((netmod, _)) => {
-                self.context.attribute_failure(remote.peer, netmod.explain(call, rc)).into()
+                let error = netmod.explain(call, rc);
+                self.failed(self.context.attribute_failure(remote.peer, error))
             }
             Err(e) => e,
         }
@@ -148,6 +149,6 @@ impl<N: Netmod> Access<N> {
                 })
             })
             .inspect_err(|_| self.context.forget(token))?;
-        result.map_err(|e| self.context.attribute_failure(peer, e).into())
+        result.map_err(|e| self.failed(self.context.attribute_failure(peer, e)))
     }
 }

@@ -287,8 +287,8 @@ pub fn shared_marks<N: Opens>(boot: Arc<dyn Boot>) -> Result {
 }
 
 /// Rank 1 dies, and rank 0 drops a window for it that rank 2, which has not got
-/// as far, still puts to: nothing changes there, and nothing else between the
-/// two suffers.
+/// as far, still puts to: nothing changes there, nothing else between the
+/// two suffers, and what fails, fails for the death.
 pub fn dropped_for_a_death<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     const LEN: usize = 20_000;
     let context = N::open(boot.clone())?;
@@ -317,10 +317,13 @@ pub fn dropped_for_a_death<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     two.barrier().map_err(text)?;
     let watched = Watched::default();
     if let Some(dropped) = &dropped {
-        // What becomes of these is all the same.
-        let _ = watched.reading("put", vec![2; 8], |b| dropped.put(b, 0, 8));
-        let _ = watched.reading("put", pattern(3, 9000), |b| dropped.put(b, 0, 16));
-        let _ = dropped.flush(0);
+        // Whether these are told is all the same.
+        let told = [
+            watched.reading("put", vec![2; 8], |b| dropped.put(b, 0, 8)),
+            watched.reading("put", pattern(3, 9000), |b| dropped.put(b, 0, 16)),
+            dropped.flush(0),
+        ];
+        told.into_iter().filter(std::result::Result::is_err).try_for_each(|e| about(e, 1))?;
         w.put(&pattern(4, 9000), 0, 16).map_err(text)?;
         w.flush(0).map_err(text)?;
     }

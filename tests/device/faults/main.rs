@@ -165,6 +165,8 @@ fn main() -> ExitCode {
     // registered for another time, UCX's own puts by messages look at none.)
     let dropped = over("dropped for a death/tcp".into(), "tcp", 3, dropped_for_a_death::<Ofi>);
     add(dropped.nodes(3).verdict(survivors));
+    let dropped = Scenario::new("dropped for a death/node", 3, dropped_for_a_death::<Node>);
+    add(dropped.verdict(survivors));
     add(Scenario::new("stale key/node", 3, stale_key::<Node>));
     add(over("stale key/tcp".into(), "tcp", 3, stale_key::<Ofi>));
     // Between nodes nobody sees a process end: the network tells.
