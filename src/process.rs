@@ -44,6 +44,31 @@ impl ProcessId {
         }
     }
 
+    /// Bytes of one that says no more than its own machine and pid namespace need.
+    pub(crate) const BRIEF: usize = 20;
+
+    /// As it is sent where there is little space.
+    pub(crate) fn encode_brief(&self) -> [u8; ProcessId::BRIEF] {
+        let mut out = [0; ProcessId::BRIEF];
+        out[..4].copy_from_slice(&self.pid.to_le_bytes());
+        out[4..12].copy_from_slice(&self.start_time.to_le_bytes());
+        out[12..].copy_from_slice(&self.place().to_le_bytes());
+        out
+    }
+
+    /// Reads what [`encode_brief`](ProcessId::encode_brief) wrote; `None` of a process that `here`,
+    /// the calling one, could not see.
+    pub(crate) fn decode_brief(bytes: &[u8; ProcessId::BRIEF], here: &ProcessId) -> Option<Self> {
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        let pid = u32::from_le_bytes(std::array::from_fn(|i| bytes[i]));
+        (word(12) == here.place()).then_some(ProcessId { pid, start_time: word(4), ..*here })
+    }
+
+    /// Tells machines and pid namespaces apart.
+    fn place(&self) -> u64 {
+        fnv1a(&[&self.machine[..], &self.pid_namespace.to_le_bytes()].concat())
+    }
+
     /// The calling process.
     pub fn current() -> Self {
         let pid = std::process::id();

@@ -8,6 +8,9 @@ use std::ops::Range;
 /// The key under which raw addresses are published for processes of other jobs.
 pub const ADDRESSES_KEY: &str = "rankway.addresses.dynamic";
 const VERSION: u8 = 2;
+/// How a process is sent: as [`ProcessId::encode`] does, as [`ProcessId::encode_brief`].
+const WHOLE: u8 = 1;
+const BRIEF: u8 = 2;
 /// Set in the names of processes of other jobs in packets.
 const OTHER_JOB: u32 = 1 << 31;
 
@@ -27,23 +30,32 @@ pub struct Introduction {
 }
 
 impl Introduction {
-    /// Version, job, size, rank, whether a process follows and which, bytes of the addresses,
+    /// Version, job, size, rank, in which form a process follows and which, bytes of the addresses,
     /// these.
     pub fn encode(&self) -> Vec<u8> {
+        self.encode_as(WHOLE, |process| process.encode().to_vec())
+    }
+
+    /// The same for where there is little space: processes of other machines are not told which
+    /// process it is.
+    pub fn encode_brief(&self) -> Vec<u8> {
+        self.encode_as(BRIEF, |process| process.encode_brief().to_vec())
+    }
+
+    fn encode_as(&self, form: u8, process: impl Fn(&ProcessId) -> Vec<u8>) -> Vec<u8> {
         let mut out = vec![VERSION];
         out.extend(self.job.to_le_bytes());
         out.extend(self.size.to_le_bytes());
         out.extend(self.rank.to_le_bytes());
-        out.push(u8::from(self.process.is_some()));
-        if let Some(process) = &self.process {
-            out.extend(process.encode());
-        }
+        out.push(self.process.map_or(0, |_| form));
+        out.extend(self.process.iter().flat_map(process));
         out.extend((self.addresses.len() as u32).to_le_bytes());
         out.extend(&self.addresses);
         out
     }
 
-    /// Reads what [`encode`](Introduction::encode) wrote; `None` for anything else.
+    /// Reads what [`encode`](Introduction::encode) or
+    /// [`encode_brief`](Introduction::encode_brief) wrote; `None` for anything else.
     pub fn decode(bytes: &[u8]) -> Option<Introduction> {
         let mut rest = bytes;
         if contact_info::take::<1>(&mut rest)? != [VERSION] {
@@ -54,7 +66,11 @@ impl Introduction {
         let rank = u32::from_le_bytes(contact_info::take(&mut rest)?);
         let process = match contact_info::take::<1>(&mut rest)? {
             [0] => None,
-            [1] => Some(ProcessId::decode(&contact_info::take(&mut rest)?)),
+            [WHOLE] => Some(ProcessId::decode(&contact_info::take(&mut rest)?)),
+            [BRIEF] => {
+                let brief = contact_info::take(&mut rest)?;
+                ProcessId::decode_brief(&brief, &ProcessId::current())
+            }
             _ => return None,
         };
         let len = u32::from_le_bytes(contact_info::take(&mut rest)?);
@@ -230,13 +246,19 @@ mod tests {
         fn comes_back_whole(job: u64, size in 1_u32..1 << 31, at: u32, addresses: Vec<u8>) {
             let told = Introduction { addresses, ..of(job, size, at % size) };
             prop_assert_eq!(Introduction::decode(&told.encode()), Some(told.clone()));
+            prop_assert_eq!(Introduction::decode(&told.encode_brief()), Some(told.clone()));
+            let other = ProcessId { machine: [1; 16], ..ProcessId::current() };
+            let far = Introduction { process: Some(other), ..told.clone() };
             let brief = Introduction { process: None, ..told };
+            prop_assert_eq!(Introduction::decode(&far.encode_brief()), Some(brief.clone()));
             prop_assert_eq!(Introduction::decode(&brief.encode()), Some(brief));
         }
 
         #[test]
         fn garbage_is_refused_or_read_whole(bytes: Vec<u8>) {
-            if let Some(told) = Introduction::decode(&bytes) {
+            if let Some(told) = Introduction::decode(&bytes)
+                && bytes[17] != BRIEF
+            {
                 prop_assert_eq!(told.encode(), bytes);
             }
         }

@@ -4,20 +4,53 @@
 #define RKW_WRAPPED_H
 
 #include "rkw_impl.h"
+#include "rkw_together.h"
 #include <setjmp.h>
 #include <stdio.h>
 #include <unistd.h>
 
-/* Some of this job ended without leaving it. */
-static int some_died;
+int __wrap_MPIDU_Init_shm_init(void) RKW_HIDDEN;
 
-int __real_MPIDU_Init_shm_finalize(void);
-int __wrap_MPIDU_Init_shm_finalize(void) RKW_HIDDEN;
-
-/* MPICH's last barrier on the node waits for those that are dead, too. */
-int __wrap_MPIDU_Init_shm_finalize(void)
+/* The memory in which MPICH's processes of a node tell each other their addresses: ours have other
+ * means, its name stayed where one was killed meanwhile, and the others waited for that one. */
+int __wrap_MPIDU_Init_shm_init(void)
 {
-    return some_died ? MPI_SUCCESS : __real_MPIDU_Init_shm_finalize();
+    return MPI_SUCCESS;
+}
+
+/* How the first process of a job that was spawned came to its parents, as it tells the others. */
+static struct {
+    int is_awaited, mpi_errno;
+} first_met;
+
+int __wrap_MPID_InitCompleted(void) RKW_HIDDEN;
+
+/* MPICH drops why there is no communicator with the parents, and misses that. The first process
+ * knows, and the others say what it says. */
+int __wrap_MPID_InitCompleted(void)
+{
+    char port[MPI_MAX_PORT_NAME], why[MPI_MAX_ERROR_STRING] = "";
+    MPIR_Comm **parent = &MPIR_Process.comm_parent, *all = MPIR_Process.comm_world;
+    MPIR_Errflag_t errflag = MPIR_ERR_NONE;
+    if (!MPIR_Process.has_parent)
+        return MPI_SUCCESS;
+    int mpi_errno = MPIR_pmi_kvs_get(-1, MPIDI_PARENT_PORT_KVSKEY, port, MPI_MAX_PORT_NAME);
+    first_met.is_awaited = 1;
+    if (mpi_errno == MPI_SUCCESS)
+        mpi_errno = MPID_Comm_connect(port, NULL, 0, all, parent);
+    first_met.is_awaited = 0;
+    if (mpi_errno == MPI_SUCCESS)
+        MPL_strncpy((*parent)->name, "MPI_COMM_PARENT", MPI_MAX_OBJECT_NAME);
+    if (mpi_errno == MPI_SUCCESS || first_met.mpi_errno == MPI_SUCCESS)
+        return mpi_errno;
+    if (all->rank == 0)
+        MPIR_Err_get_string(mpi_errno, why, sizeof why, NULL);
+    MPIR_Bcast_allcomm_auto(why, sizeof why, MPI_CHAR, 0, all, &errflag);
+    const char *who = strstr(why, "rankway: ");
+    if (all->rank != 0 && who)
+        mpi_errno = MPIR_Err_create_code(mpi_errno, MPIR_ERR_RECOVERABLE, __func__, __LINE__,
+                                         MPIX_ERR_PROC_FAILED, "**other", "%s", who);
+    return mpi_errno;
 }
 
 void __real_MPIR_pmi_abort(int code, const char *why);
@@ -44,6 +77,11 @@ void __wrap_MPIR_Err_get_string(int code, char *text, int length,
 {
     char whole[16 * 1024] = "";
     __real_MPIR_Err_get_string(code, whole, sizeof whole, of_class);
+    /* (Of a collective that does not wait MPICH says the wrong thing.) */
+    char *wrong = strstr(whole, "MPIDU_Sched_progress_state(");
+    wrong = wrong ? strstr(wrong, "Invalid communicator") : NULL;
+    if (wrong)
+        memcpy(wrong, "A collective failed.", strlen("A collective failed."));
     size_t space = length > 0 ? length : MPI_MAX_ERROR_STRING;
     const char *who = strstr(whole, "rankway: ");
     int is_short = who && who + strcspn(who, "\n") < whole + space;
@@ -64,7 +102,7 @@ static int failed_too(int mpi_errno, MPIR_Errflag_t errflag)
                                      (errflag == MPIR_ERR_PROC_FAILED &&
                                       MPIR_ERR_GET_CLASS(mpi_errno) == MPI_ERR_OTHER)))
         MPIR_ERR_SET(mpi_errno, errflag, "**coll_fail");
-    return mpi_errno;
+    return heard(mpi_errno);
 }
 
 int __real_MPIR_Allreduce(const void *from, void *to, MPI_Aint count, MPI_Datatype datatype,
@@ -136,7 +174,18 @@ int __wrap_MPIC_Wait(MPIR_Request * request, MPIR_Errflag_t * errflag) RKW_HIDDE
 int __wrap_MPIC_Wait(MPIR_Request * request, MPIR_Errflag_t * errflag)
 {
     int mpi_errno = __real_MPIC_Wait(request, errflag);
-    return mpi_errno == MPI_SUCCESS ? request->status.MPI_ERROR : mpi_errno;
+    return heard(mpi_errno == MPI_SUCCESS ? request->status.MPI_ERROR : mpi_errno);
+}
+
+int __real_MPIC_Recv(void *buf, MPI_Aint count, MPI_Datatype datatype, int from, int tag,
+                     MPIR_Comm * comm, MPI_Status * status, MPIR_Errflag_t * errflag);
+int __wrap_MPIC_Recv(void *buf, MPI_Aint count, MPI_Datatype datatype, int from, int tag,
+                     MPIR_Comm * comm, MPI_Status * status, MPIR_Errflag_t * errflag) RKW_HIDDEN;
+
+int __wrap_MPIC_Recv(void *buf, MPI_Aint count, MPI_Datatype datatype, int from, int tag,
+                     MPIR_Comm * comm, MPI_Status * status, MPIR_Errflag_t * errflag)
+{
+    return heard(__real_MPIC_Recv(buf, count, datatype, from, tag, comm, status, errflag));
 }
 
 int __real_MPIC_Waitall(int count, MPIR_Request ** requests, MPI_Status * statuses,
@@ -155,7 +204,7 @@ int __wrap_MPIC_Waitall(int count, MPIR_Request ** requests, MPI_Status * status
             statuses[i].MPI_ERROR = MPI_SUCCESS;
             MPIR_ERR_SET(statuses[i].MPI_ERROR, MPIX_ERR_PROC_FAILED, "**fail");
         }
-    return mpi_errno;
+    return heard(mpi_errno);
 }
 
 /* Of MPI_Bsend nothing is heard once it is done: MPICH asks again for the end of one that failed, when its
@@ -223,7 +272,7 @@ int __wrap_MPIC_Sendrecv(const void *out, MPI_Aint outs, MPI_Datatype outs_type,
     if (exchanges)
         mpi_errno = failed_too(mpi_errno, *errflag);
     if (mpi_errno == MPI_SUCCESS || leaders.over != comm)
-        return mpi_errno;
+        return heard(mpi_errno);
     if (leaders.mpi_errno == MPI_SUCCESS)
         leaders.mpi_errno = mpi_errno;
     *errflag = mark_of(mpi_errno);
@@ -247,7 +296,7 @@ static MPIR_Comm *of_two_groups(MPIR_Comm * comm)
 }
 
 /* A leader whose own group has failed goes straight out, too, and the other group would wait for it: so two
- * groups look first whether all are there. */
+ * groups look first whether all are there. One has no leaders. */
 #define MEETS(real, wrap, parameters, arguments, by) \
 int real parameters; \
 int wrap parameters RKW_HIDDEN; \
@@ -257,6 +306,10 @@ int wrap parameters \
     if (mpi_errno != MPI_SUCCESS) \
         return mpi_errno; \
     leaders.over = by; \
+    if (leaders.over == NULL) { \
+        begin_together(); \
+        return ended_together(real arguments); \
+    } \
     return met_as(real arguments); \
 }
 
@@ -272,6 +325,39 @@ MEETS(__real_MPIR_Comm_create_impl, __wrap_MPIR_Comm_create_impl,
 MEETS(__real_MPIR_Comm_split_impl, __wrap_MPIR_Comm_split_impl,
       (MPIR_Comm * comm, int color, int key, MPIR_Comm ** made), (comm, color, key, made), of_two_groups(comm))
 
+#define TOGETHER(real, wrap, parameters, arguments) \
+int real parameters; \
+int wrap parameters RKW_HIDDEN; \
+int wrap parameters \
+{ \
+    begin_together(); \
+    return ended_together(real arguments); \
+}
+
+TOGETHER(__real_MPID_Win_create, __wrap_MPID_Win_create,
+         (void *base, MPI_Aint bytes, int unit, MPIR_Info * info, MPIR_Comm * comm, MPIR_Win ** made),
+         (base, bytes, unit, info, comm, made))
+TOGETHER(__real_MPID_Win_allocate, __wrap_MPID_Win_allocate,
+         (MPI_Aint bytes, int unit, MPIR_Info * info, MPIR_Comm * comm, void *base, MPIR_Win ** made),
+         (bytes, unit, info, comm, base, made))
+TOGETHER(__real_MPID_Win_allocate_shared, __wrap_MPID_Win_allocate_shared,
+         (MPI_Aint bytes, int unit, MPIR_Info * info, MPIR_Comm * comm, void **base, MPIR_Win ** made),
+         (bytes, unit, info, comm, base, made))
+TOGETHER(__real_MPID_Win_create_dynamic, __wrap_MPID_Win_create_dynamic,
+         (MPIR_Info * info, MPIR_Comm * comm, MPIR_Win ** made), (info, comm, made))
+
+int __real_MPID_Win_free(MPIR_Win ** win_p);
+int __wrap_MPID_Win_free(MPIR_Win ** win_p) RKW_HIDDEN;
+
+/* (Of a window that is no more no error can be told.) */
+int __wrap_MPID_Win_free(MPIR_Win ** win_p)
+{
+    begin_together();
+    int mpi_errno = __real_MPID_Win_free(win_p);
+    ended_together(mpi_errno);
+    return mpi_errno;
+}
+
 int __real_MPIR_Bcast_allcomm_auto(void *buf, MPI_Aint count, MPI_Datatype datatype, int root,
                                    MPIR_Comm * comm, MPIR_Errflag_t * errflag);
 int __wrap_MPIR_Bcast_allcomm_auto(void *buf, MPI_Aint count, MPI_Datatype datatype, int root,
@@ -281,7 +367,12 @@ int __wrap_MPIR_Bcast_allcomm_auto(void *buf, MPI_Aint count, MPI_Datatype datat
                                    MPIR_Comm * comm, MPIR_Errflag_t * errflag)
 {
     are_told = 1;
-    return __real_MPIR_Bcast_allcomm_auto(buf, count, datatype, root, comm, errflag);
+    int mpi_errno = __real_MPIR_Bcast_allcomm_auto(buf, count, datatype, root, comm, errflag);
+    /* (A tag, and an error's code.) */
+    if (first_met.is_awaited && mpi_errno == MPI_SUCCESS)
+        first_met.mpi_errno = ((int *) buf)[1];
+    first_met.is_awaited = 0;
+    return mpi_errno;
 }
 
 int __real_MPID_Intercomm_exchange_map(MPIR_Comm * local, int leader, MPIR_Comm * peer, int remote,
@@ -353,13 +444,14 @@ int __wrap_MPIR_Dist_graph_create_impl(MPIR_Comm * comm, int count, const int so
                                        const int weights[], MPIR_Info * info, int reorder,
                                        MPIR_Comm ** made)
 {
+    begin_together();
     if (setjmp(graph.begun) == 0) {
         graph.is_made = 1;
         graph.mpi_errno = __real_MPIR_Dist_graph_create_impl(comm, count, sources, degrees, targets,
                                                              weights, info, reorder, made);
     }
     graph.is_made = 0;
-    return graph.mpi_errno;
+    return ended_together(graph.mpi_errno);
 }
 
 /* CH4 looks for the address of MPI_PROC_NULL, too. */

@@ -64,31 +64,6 @@ int rkw_host_comm_barrier(void *comm)
     return MPIR_Barrier(comm, &errflag);
 }
 
-/* Whether these communicators are of a channel; a freed one is `reached` by no rank. */
-static int see_senders(const MPIR_Comm * comms, int count, uint64_t channel, void *seeing)
-{
-    for (const MPIR_Comm * comm = comms; comm < comms + count; comm++) {
-        if (RKW_COMM(comm).reached && comm->recvcontext_id == channel) {
-            for (int rank = 0; rank < comm->remote_size; rank++)
-                rkw_seen(seeing, rkw_lpid(comm, rank));
-            return 1;
-        }
-    }
-    return 0;
-}
-
-int rkw_host_senders(uint64_t channel, void *seeing)
-{
-    if (see_senders(MPIR_Comm_builtin, MPIR_COMM_N_BUILTIN, channel, seeing) ||
-        see_senders(MPIR_Comm_direct, MPIR_Comm_mem.direct_size, channel, seeing))
-        return 1;
-    for (int i = 0; i < MPIR_Comm_mem.indirect_size; i++) {
-        if (see_senders(MPIR_Comm_mem.indirect[i], HANDLE_NUM_INDICES, channel, seeing))
-            return 1;
-    }
-    return 0;
-}
-
 void rkw_host_am(int handler, const void *header, const void *payload, size_t len)
 {
     uint32_t attr = 0;
@@ -311,6 +286,9 @@ int rkw_recv(void *buf, MPI_Aint count, MPI_Datatype datatype, const rkw_match_t
              MPIR_Request ** req_p)
 {
     MPIR_Request *req = *req_p;
+    rkw_match_t of_all;
+    if (unlikely(threads_together))
+        from = from_all(from, &of_all);
     if (req == NULL)
         req = MPIR_Request_create_from_pool(MPIR_REQUEST_KIND__RECV, 0, 2);
     else
@@ -321,6 +299,8 @@ int rkw_recv(void *buf, MPI_Aint count, MPI_Datatype datatype, const rkw_match_t
     /* (Of one that is over the place may be another's.) */
     if (number != RKW_DONE && number != RKW_TOLD)
         RKW_REQUEST(req).number = number;
+    if (unlikely(threads_together))
+        wait_no_more(req);
     return MPI_SUCCESS;
 }
 
@@ -397,8 +377,7 @@ int MPIDI_STUBNM_mpi_finalize_hook(void)
     int left, mpi_errno = MPI_SUCCESS;
     while ((left = rkw.leave(rkw.state)) == RKW_NOT_YET)
         ;
-    some_died = left == RKW_SOME_LEFT;
-    if (!some_died)
+    if (left != RKW_SOME_LEFT)
         mpi_errno = MPIR_pmi_barrier();
     /* (Of windows that the program has not freed.) */
     for (int i = 0; i < MPIR_Win_mem.direct_size; i++)

@@ -55,6 +55,7 @@ pub(crate) struct rkw_netmod {
     imrecv: unsafe extern "C" fn(*mut c_void, *mut u8, usize, *mut c_void) -> u64,
     imrecv_layout: unsafe extern "C" fn(*mut c_void, *mut u8, i64, c_int, *mut c_void) -> u64,
     cancel: unsafe extern "C" fn(*mut c_void, u64),
+    dead_sender: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
     post: unsafe extern "C" fn(
         *mut c_void,
         u32,
@@ -136,6 +137,7 @@ fn table<N: Netmod>(state: State<N>) -> rkw_netmod {
         imrecv: message::imrecv::<N>,
         imrecv_layout: message::imrecv_layout::<N>,
         cancel: message::cancel::<N>,
+        dead_sender: message::dead_sender::<N>,
         post: active::post::<N>,
         win_make: window::make::<N>,
         win_free: window::free::<N>,

@@ -144,6 +144,10 @@ fn for_port<N: Netmod>(state: &State<N>, own: &[u8]) -> Result<Vec<u8>, Refusal>
         return Ok(own.to_vec());
     }
     let Some(whole) = state.shared.boot().other_jobs.own() else { return Ok(Vec::new()) };
+    let brief = whole.encode_brief();
+    if brief.len() <= PORT {
+        return Ok(brief);
+    }
     let anonymous = Introduction { process: None, ..whole };
     let brief = anonymous.encode();
     if brief.len() <= PORT {

@@ -1,12 +1,35 @@
 /* A job that does not come to its end: with windows, puts and messages under way rank 1
  * calls MPI_Abort ("abort"), is killed ("kill"), or all wait for ever once rank 0 has said
- * "ready" ("wait"). tests/run looks for what is left behind. ("well": it ends at once.) */
+ * "ready" ("wait"); or one is that makes a file while it starts, else rank 1 ("start"). tests/run
+ * looks for what is left behind. ("well": it ends at once.) */
+#include <fcntl.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { LONGS = 4096 };
+static int dies;
+
+static void say_ready(void)
+{
+    puts("ready");
+    fflush(stdout);
+}
+
+/* In the place of the C library's. */
+int mkstemp(char *name)
+{
+    for (unsigned left = (unsigned) getpid(), at = strlen(name) - 6; name[at]; left /= 10)
+        name[at++] = (char) ('0' + left % 10);
+    int made = open(name, O_CREAT | O_EXCL | O_RDWR, 0600);
+    if (dies && made >= 0) {
+        say_ready();
+        raise(SIGKILL);
+    }
+    return made;
+}
 
 int main(int argc, char **argv)
 {
@@ -16,6 +39,7 @@ int main(int argc, char **argv)
     int rank, ranks;
     MPI_Win created, allocated;
     MPI_Request request;
+    dies = !strcmp(end, "start");
     MPI_Init(&argc, &argv);
     if (!strcmp(end, "well"))
         return MPI_Finalize();
@@ -31,13 +55,11 @@ int main(int argc, char **argv)
     MPI_Win_flush(next, created);
     MPI_Isend(value, LONGS, MPI_LONG, next, 1, MPI_COMM_WORLD, &request);
     MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == 0) {
-        puts("ready");
-        fflush(stdout);
-    }
+    if (rank == 0)
+        say_ready();
     if (rank == 1 && !strcmp(end, "abort"))
         MPI_Abort(MPI_COMM_WORLD, 7);
-    if (rank == 1 && !strcmp(end, "kill"))
+    if (rank == 1 && (dies || !strcmp(end, "kill")))
         raise(SIGKILL);
     MPI_Recv(value, 1, MPI_LONG, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     return 0;

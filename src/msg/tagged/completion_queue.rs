@@ -211,6 +211,12 @@ impl<N: Netmod> Tagged<N> {
     pub fn cancel(&self, id: RequestId) -> bool {
         self.protocol().known(id.id()).is_some_and(|at| self.protocol().cancel(at))
     }
+
+    /// Why what all senders on a channel do together cannot end well: one of them died, a second
+    /// ago or more. Told as often as it is asked.
+    pub fn dead_sender(&self, channel: u64) -> Option<MsgError> {
+        self.protocol().dead_sender(self.context(), channel)
+    }
 }
 
 impl<N: Netmod> Message<N> {

@@ -209,6 +209,19 @@ impl TaggedProtocol {
         }
     }
 
+    /// [`Tagged::dead_sender`](super::Tagged::dead_sender).
+    pub(super) fn dead_sender<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        channel: u64,
+    ) -> Option<MsgError> {
+        let state = self.state.borrow();
+        if state.gone.is_empty() {
+            return None;
+        }
+        state.dead_sender(context, channel).map(|refusal| refusal.error(context))
+    }
+
     /// The first message that fits, left where it is.
     pub(super) fn peek(&self, spec: &MatchSpec) -> Option<Status> {
         let mut state = self.state.borrow_mut();

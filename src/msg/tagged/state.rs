@@ -291,6 +291,21 @@ impl State {
         }
     }
 
+    /// One of those who send on a channel that died a while ago, told already or not.
+    #[cold]
+    pub(super) fn dead_sender<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        channel: u64,
+    ) -> Option<Refusal> {
+        let mut dead = None;
+        context.senders(channel, &mut |peer| {
+            let is_dead = |gone: &Gone| gone.peer == peer && gone.told == Some(true);
+            dead = dead.or_else(|| self.gone.iter().any(is_dead).then_some(peer));
+        });
+        dead.map(Refusal::Died)
+    }
+
     /// Returns true if the sender of a message was forgotten since it was matched: its number is
     /// another's.
     pub(super) fn is_stale(&self, matched: &Matched) -> bool {

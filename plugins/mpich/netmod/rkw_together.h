@@ -1,0 +1,98 @@
+/* Whom a receive waits for: functions of stubnm_noinline.c's, which includes this once (the slot has no
+ * place for a file of its own). */
+#ifndef RKW_TOGETHER_H
+#define RKW_TOGETHER_H
+
+#include "rkw_impl.h"
+
+/* Whether these communicators are of a channel; a freed one is `reached` by no rank. */
+static int see_senders(const MPIR_Comm * comms, int count, uint64_t channel, void *seeing)
+{
+    for (const MPIR_Comm * comm = comms; comm < comms + count; comm++) {
+        if (RKW_COMM(comm).reached && comm->recvcontext_id == channel) {
+            for (int rank = 0; rank < comm->remote_size; rank++)
+                rkw_seen(seeing, rkw_lpid(comm, rank));
+            return 1;
+        }
+    }
+    return 0;
+}
+
+int rkw_host_senders(uint64_t channel, void *seeing)
+{
+    /* Of a collective: also by the communicators of nodes. */
+    if (channel & MPIR_CONTEXT_INTRA_COLL)
+        channel &= ~(uint64_t) (MPIR_CONTEXT_SUFFIX_MASK | MPIR_CONTEXT_SUBCOMM_MASK);
+    if (see_senders(MPIR_Comm_builtin, MPIR_COMM_N_BUILTIN, channel, seeing) ||
+        see_senders(MPIR_Comm_direct, MPIR_Comm_mem.direct_size, channel, seeing))
+        return 1;
+    for (int i = 0; i < MPIR_Comm_mem.indirect_size; i++) {
+        if (see_senders(MPIR_Comm_mem.indirect[i], HANDLE_NUM_INDICES, channel, seeing))
+            return 1;
+    }
+    return 0;
+}
+
+/* What this thread does with all members of a communicator, in several steps: one that fails in a step
+ * goes out, and those that came through it would wait for that one in the next. None of them ends well
+ * once a member died, so none waits then. */
+static __thread struct {
+    int depth, mpi_errno;       /* steps are under way; how the first of them failed */
+} together;
+
+/* Threads that do so: all that others look at. */
+static int threads_together;
+
+static void begin_together(void)
+{
+    threads_together += together.depth++ == 0;
+}
+
+static int heard(int mpi_errno)
+{
+    if (unlikely(threads_together) && together.depth && together.mpi_errno == MPI_SUCCESS)
+        together.mpi_errno = mpi_errno;
+    return mpi_errno;
+}
+
+/* How all of it ended; MPICH drops it where it makes a dynamic window. */
+static int ended_together(int mpi_errno)
+{
+    int first = together.mpi_errno;
+    if (--together.depth == 0) {
+        together.mpi_errno = MPI_SUCCESS;
+        threads_together--;
+    }
+    return mpi_errno == MPI_SUCCESS ? first : mpi_errno;
+}
+
+/* A collective's receive under way together is told of a death as one of any is, though the bits of what it
+ * takes say who sends; of one that was told before at once. */
+static const rkw_match_t *from_all(const rkw_match_t * from, rkw_match_t * of_all)
+{
+    if (together.depth == 0 || !(from->channel & MPIR_CONTEXT_INTRA_COLL))
+        return from;
+    if (together.mpi_errno == MPI_SUCCESS) {
+        int answer = rkw.dead_sender(rkw.state, from->channel);
+        together.mpi_errno = RKW_ANSWER(answer);
+    }
+    *of_all = *from;
+    of_all->peer = RKW_ANY;
+    return of_all;
+}
+
+/* Behind a failure a receive has what is there already. */
+static void wait_no_more(MPIR_Request * req)
+{
+    if (together.mpi_errno == MPI_SUCCESS || MPIR_Request_is_complete(req))
+        return;
+    rkw.cancel(rkw.state, RKW_REQUEST(req).number);
+    while (!MPIR_Request_is_complete(req))
+        MPID_Progress_test(NULL);
+    if (MPIR_STATUS_GET_CANCEL_BIT(req->status)) {
+        MPIR_STATUS_SET_CANCEL_BIT(req->status, FALSE);
+        req->status.MPI_ERROR = together.mpi_errno;
+    }
+}
+
+#endif
