@@ -2051,8 +2051,8 @@ int rankway_meet(struct rankway_context_t context,
 /**
  * Forgets the job of a process that was met, once all of its processes that this one spoke to
  * have ended: `flag` 1, and their numbers are given out again; 0: some are there, or on
- * another machine, which does not tell, or `peer` is no number of another job's. Needs a
- * rankway_boot_t, as rankway_introduction.
+ * another machine, which does not tell, or `peer` is no number of another job's. Not within a
+ * handler. Needs a rankway_boot_t, as rankway_introduction.
  */
 int rankway_forget(struct rankway_context_t context, uint32_t peer, int *flag);
 

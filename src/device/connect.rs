@@ -6,7 +6,7 @@ use super::business_card::{self, BusinessCard};
 use super::context::Context;
 use super::node::Inbox;
 use crate::av::{Entry, Transport};
-use crate::boot::ADDRESSES_KEY;
+use crate::boot::{ADDRESSES_KEY, BootError};
 use crate::netmod::Netmod;
 use crate::rankmap::Process;
 use crate::shm::segment::Place;
@@ -53,7 +53,7 @@ impl<N: Netmod> Context<N> {
         &self,
         open: impl FnOnce() -> Result<Arc<N>, DeviceError>,
     ) -> Result<(), DeviceError> {
-        if self.dynamic_processes.replace(true) {
+        if self.dynamic_processes.get() {
             return Ok(());
         }
         if !self.endpoints.has_network() {
@@ -69,9 +69,15 @@ impl<N: Netmod> Context<N> {
         let boot = self.device().boot();
         let network = self.address_of(Transport::Network)?;
         let business_card = BusinessCard::of_network(network, self.inbox_place());
-        boot.put(ADDRESSES_KEY, &business_card.encode())?;
+        match boot.put(ADDRESSES_KEY, &business_card.encode()) {
+            // (By a call that failed behind it.)
+            Err(BootError::Twice { .. }) => {}
+            other => other?,
+        }
         // What others may fetch is committed; there is nobody to wait for.
-        Ok(boot.commit()?)
+        boot.commit()?;
+        self.dynamic_processes.set(true);
+        Ok(())
     }
 
     /// What [`ADDRESSES_KEY`] has of this context, without what only processes of its machine

@@ -60,6 +60,8 @@ pub struct Context<N: Netmod> {
     pub(super) finished: Cell<bool>,
     /// Processes of other jobs know the address.
     pub(super) dynamic_processes: Cell<bool>,
+    /// Calls of the communicator of all, whose handles are all one.
+    pub(crate) world_calls: Cell<u32>,
     probe_buffer: ProbeBuffer,
     index: u32,
 }
@@ -122,7 +124,9 @@ impl<N: Netmod> Drop for Context<N> {
         if !done && self.index > 0 {
             self.endpoints.leave_segments();
         }
-        self.device.give_back(self.index);
+        let classes = [Class::Tagged, Class::Active];
+        let had_messages = classes.into_iter().any(|class| self.dispatch.handler(class).is_some());
+        self.device.give_back(self.index, had_messages);
     }
 }
 
@@ -168,6 +172,7 @@ impl<N: Netmod> Context<N> {
             progress_hook: OnceCell::new(),
             finished: Cell::new(false),
             dynamic_processes: Cell::new(false),
+            world_calls: Cell::new(0),
             probe_buffer: ProbeBuffer::new(),
             device: Arc::clone(device),
             index,

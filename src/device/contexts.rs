@@ -120,7 +120,7 @@ impl<N: Netmod> Device<N> {
             return Err(DeviceError::OneThread);
         }
         let at = self.reserve(index)?;
-        let context = Context::open(self, at).inspect_err(|_| self.give_back(at))?;
+        let context = Context::open(self, at).inspect_err(|_| self.give_back(at, false))?;
         self.vcis()[at as usize].business_card = Some(context.business_card()?);
         Ok(context)
     }

@@ -4,7 +4,7 @@ use super::DeviceError;
 use super::context::Context;
 use super::failures::LIVENESS_INTERVAL;
 use super::link::{Link, State};
-use super::packet::Head;
+use super::packet::{Head, Route};
 use super::wait::Progress;
 use crate::boot::timeout;
 use crate::netmod::Netmod;
@@ -45,6 +45,7 @@ impl<N: Netmod> Context<N> {
             |&peer: &u32| self.links.link(peer).is_some_and(|it| it.has_queued_but(is_moot));
         self.outwait(limits, || {
             let mut peers: Vec<u32> = self.links.busy().into_iter().filter(is_queued).collect();
+            peers.extend(self.streams.iter().filter(|it| it.2).map(|it| it.0));
             self.dispatch.handlers().for_each(|it| it.sends(&mut |peer| peers.push(peer)));
             peers
         })?;
@@ -63,11 +64,18 @@ impl<N: Netmod> Context<N> {
             |peer: u32, is_told: bool| (is_told && peer < members) || since.elapsed() < UNANSWERED;
         let unanswered = |peer: &u32| is_unsettled(peer) && waits(*peer, self.index() == 0);
         self.outwait(limits, || unsettled.iter().copied().filter(unanswered).collect())?;
-        let is_left = |&peer: &u32| {
-            let has_more = |netmod: &N, endpoint: &_, dest| !netmod.is_drained(endpoint, dest);
-            waits(peer, true) && self.at_provider(peer, has_more)
+        let has_more = |netmod: &N, endpoint: &_, dest| !netmod.is_drained(endpoint, dest);
+        let is_left = |&peer: &u32| waits(peer, true) && self.at_provider(peer, has_more);
+        let streams_on = |&(peer, route): &(u32, Route)| {
+            let endpoint = self.endpoint(route.transport);
+            waits(peer, true) && endpoint.is_some_and(|(n, e)| has_more(n, e, route.dest))
         };
-        self.outwait(limits, || known.iter().copied().filter(is_left).collect())
+        let streams: Vec<(u32, Route)> =
+            self.streams.iter().filter_map(|(peer, route, _)| Some((peer, route?))).collect();
+        self.outwait(limits, || {
+            let streaming = streams.iter().filter(|it| streams_on(it)).map(|it| it.0);
+            known.iter().copied().filter(is_left).chain(streaming).collect()
+        })
     }
 
     /// What `says` of the provider that packets to a peer go to; false where none does.

@@ -144,7 +144,7 @@ pub struct Device<N: Netmod> {
 /// What there is of an index.
 #[derive(Clone, Default)]
 struct Vci {
-    /// Contexts that had it and were closed.
+    /// Contexts that had it, were for messages, and are closed.
     closed: u64,
     /// The addresses of the one that has it.
     business_card: Option<BusinessCard>,
@@ -190,7 +190,7 @@ impl<N: Netmod> Device<N> {
         })
     }
 
-    /// How many contexts have had an index and were closed.
+    /// How many contexts for messages have had an index and were closed.
     fn closed_of(&self, index: u32) -> u64 {
         self.vcis().get(index as usize).map_or(0, |vci| vci.closed)
     }
@@ -212,12 +212,12 @@ impl<N: Netmod> Device<N> {
         self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A context was closed.
-    fn give_back(&self, index: u32) {
+    /// A context was closed, or was not opened; had it messages?
+    fn give_back(&self, index: u32, had_messages: bool) {
         self.refusals().retain(|&(_, of)| of != index);
         if let Some(vci) = self.vcis().get_mut(index as usize) {
             vci.business_card = None;
-            vci.closed += 1;
+            vci.closed += u64::from(had_messages);
         }
     }
 

@@ -56,8 +56,9 @@ impl<N: Netmod> Context<N> {
 
     /// This context is being closed: asks whether these peers' are there still.
     pub(super) fn ask_whether_there(&self, peers: &[u32]) {
-        let peers = peers.iter().filter(|_| self.index() > 0);
-        peers.for_each(|&peer| self.questions.ask(peer));
+        if self.index() > 0 {
+            peers.iter().for_each(|&peer| self.questions.ask(peer));
+        }
     }
 
     /// A question for one of this process's contexts, or an answer.
@@ -189,12 +190,12 @@ impl<N: Netmod> Context<N> {
             let route = self
                 .insert_vci(peer, business_card)
                 .inspect_err(|why| self.refuse(peer, self.index(), business_card, why));
-            match route {
-                Ok(route) => self.open_route(peer, link, route, business_card)?,
+            let opened = route.and_then(|it| self.open_route(peer, link, it, business_card));
+            match opened {
                 Err(DeviceError::Net(why) | DeviceError::Peer { error: why, .. }) => {
                     self.break_link(peer, why);
                 }
-                Err(e) => return Err(e),
+                other => return other,
             }
         }
         Ok(())

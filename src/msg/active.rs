@@ -613,6 +613,7 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
 
     fn forgotten(&self, context: &Context<N>, peer: u32) {
         self.lost(context, peer);
+        self.kept.borrow_mut().values_mut().for_each(|kept| kept.retain(|it| it.from != peer));
         if let Some(flow) = self.flows.get(peer) {
             flow.credit.reset();
             flow.longest.set(0);
@@ -641,5 +642,28 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
 
     fn as_any(self: Rc<Self>) -> Rc<dyn Any> {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boot::alone::Alone;
+    use crate::device::Device;
+    use crate::netmod::null::Null;
+    use std::sync::Arc;
+
+    /// What is held of a process that is forgotten is not its successor's.
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn who_is_forgotten_leaves_nothing() {
+        let boot = Arc::new(Alone::new().unwrap());
+        let context = Device::open(boot, Some(Null::open()), None, false).unwrap();
+        let active = Active::open(&context).unwrap();
+        let head = Head { from: 0, ..Head::new(Class::Active, AM, [5, 0, 0]) };
+        active.protocol.arrived(&context, &head, &[1; 100]);
+        assert_eq!(active.held(), 1);
+        active.protocol.forgotten(&context, 0);
+        assert_eq!(active.held(), 0);
     }
 }

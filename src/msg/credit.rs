@@ -53,6 +53,8 @@ pub(super) struct Credit {
     told_heads: Cell<u32>,
     used_bytes: Cell<u32>,
     used_heads: Cell<u32>,
+    /// How often the peer was asked for more than it had consumed, which what is back may hold.
+    asked: Cell<u32>,
 }
 
 #[inline]
@@ -141,7 +143,7 @@ impl Credit {
         let Credit { told_bytes, told_heads, used_bytes, used_heads, .. } = self;
         let sent = [sent_bytes, sent_heads, words, back_bytes, back_heads];
         let consumed = [told_bytes, told_heads, used_bytes, used_heads];
-        sent.into_iter().chain(consumed).for_each(|count| count.set(0));
+        sent.into_iter().chain(consumed).chain([&self.asked]).for_each(|count| count.set(0));
     }
 
     /// A header and so many bytes from there were consumed here. Returns true if
@@ -159,6 +161,11 @@ impl Credit {
         add(&self.told_heads, limits.untold_heads.max(1));
     }
 
+    /// The peer is asked to [grant](Credit::grant) more.
+    pub(super) fn ask(&self) {
+        add(&self.asked, 1);
+    }
+
     /// What to tell the peer: consumed so far.
     pub(super) fn tell(&self) -> u64 {
         add(&self.told_bytes, self.used_bytes.take());
@@ -168,9 +175,10 @@ impl Credit {
 
     /// Returns true if the peer has word to send of what it consumes, or comes to have some.
     pub(super) fn is_unsettled(&self, limits: &Limits) -> bool {
-        let reaches = |untold: u32, sent, back| out(sent, back) >= i64::from(untold.max(1));
-        reaches(limits.untold_bytes, &self.sent_bytes, &self.back_bytes)
-            || reaches(limits.untold_heads, &self.sent_heads, &self.back_heads)
+        let granted = i64::from(self.asked.get()) * i64::from(limits.untold_heads.max(1));
+        let reaches = |untold: u32, out: i64| out >= i64::from(untold.max(1));
+        reaches(limits.untold_bytes, out(&self.sent_bytes, &self.back_bytes))
+            || reaches(limits.untold_heads, out(&self.sent_heads, &self.back_heads) + granted)
     }
 
     /// What a peer that leaves says: sent so far.
@@ -191,6 +199,10 @@ impl Credit {
     pub(super) fn told(&self, word: u64) {
         self.back_bytes.set((word >> 32) as u32);
         self.back_heads.set(word as u32);
+        // (Of all that was sent, as who leaves is answered, nothing is granted.)
+        if self.asked.get() != 0 && word == counts(&self.sent_bytes, &self.sent_heads) {
+            self.asked.set(0);
+        }
     }
 }
 
@@ -247,6 +259,26 @@ mod tests {
             assert!(sender.has_word());
             sender.take_back();
         }
+    }
+
+    #[test]
+    fn who_leaves_waits_where_word_may_come_of_what_was_granted() {
+        let limits = Limits::new(1 << 20, 16);
+        let (sender, receiver) = (Credit::default(), Credit::default());
+        while sender.has_heads(&limits) {
+            sender.spend(1);
+        }
+        sender.ask();
+        (0..16).for_each(|_| _ = receiver.consume(&limits, 1));
+        receiver.grant(&limits);
+        sender.told(receiver.tell());
+        (0..4).for_each(|_| sender.spend(1));
+        let tells = (0..4).any(|_| receiver.consume(&limits, 1));
+        assert!(tells && sender.is_unsettled(&limits));
+        let leaves = sender.sent();
+        assert!(sender.is_unsettled(&limits));
+        sender.told(receiver.acknowledge(leaves));
+        assert!(!sender.is_unsettled(&limits));
     }
 
     #[test]

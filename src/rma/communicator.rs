@@ -102,22 +102,27 @@ fn mix(words: &[u64]) -> u64 {
     })
 }
 
+/// The id of the communicator of all.
+fn world_id<N: Netmod>(context: &Context<N>) -> u64 {
+    let id = mix(&[context.device().boot().job()]);
+    if context.index() == 0 { id } else { mix(&[id, u64::from(context.index())]) }
+}
+
 impl<N: Netmod> Communicator<N> {
     /// All processes of the job, in world order. Its children's maps are held
     /// as [`Device::map_strategy`] says until another is given. The worlds of contexts of
-    /// different indices are different communicators.
+    /// different indices are different communicators, those of one context are one.
     pub fn world(context: &Rc<Context<N>>) -> Communicator<N> {
         if context.index() == 0 && context.device().has_threads() {
             // Peers' further contexts ask it about windows of this process's further ones.
             RmaHandler::of(context);
         }
         let boot = context.device().boot();
-        let id = mix(&[boot.job()]);
         let world = Communicator {
             map: RankMap::direct(boot.size()),
             rank: boot.rank(),
             cold: ColdState::new(context.device().map_strategy(), None),
-            id: if context.index() == 0 { id } else { mix(&[id, u64::from(context.index())]) },
+            id: world_id(context),
             calls: Cell::new(0),
             enrolled: OnceCell::new(),
             context: Rc::clone(context),
@@ -418,9 +423,9 @@ impl<N: Netmod> Communicator<N> {
 
     /// The number of this collective call, equal in all members.
     fn call(&self) -> u64 {
-        let n = self.calls.get();
-        self.calls.set(n.wrapping_add(1));
-        u64::from(n)
+        let is_world = self.id == world_id(&self.context);
+        let calls = if is_world { &self.context.world_calls } else { &self.calls };
+        u64::from(calls.replace(calls.get().wrapping_add(1)))
     }
 
     fn subset(

@@ -446,6 +446,8 @@ impl<N: Netmod> Access<N> {
         mode: LockMode,
     ) -> Result<(), Error> {
         let context = self.context();
+        // (One that is asked for by a packet would be granted to nobody.)
+        context.check_may_wait()?;
         let me = self.holder();
         let (mut round, mut looks) = (0_u32, 0);
         let begun = Instant::now();

@@ -100,11 +100,18 @@ impl Signals {
     ) -> bool {
         let counts = &self.0[signal as usize];
         let own = |peer| counts.get(peer).copied().unwrap_or(0);
-        let all = peers.iter().all(|peer| own(peer).wrapping_add(shared(*peer)) != 0);
+        // (Less than none: one is [given up](Signals::give_up).)
+        let came = |peer| own(peer).wrapping_add(shared(*peer)).cast_signed();
+        let all = peers.iter().all(|peer| came(peer) > 0);
         if all {
-            peers.iter().for_each(|&peer| self.change(peer, signal, u32::MAX));
+            peers.iter().for_each(|&peer| self.give_up(peer, signal));
         }
         all
+    }
+
+    /// Nobody waits any more for the next signal of a peer, which came or will come.
+    pub(super) fn give_up(&mut self, peer: u32, signal: Signal) {
+        self.change(peer, signal, u32::MAX);
     }
 }
 

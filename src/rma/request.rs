@@ -123,6 +123,19 @@ pub(super) struct Scattered<'l> {
     pub(super) there: &'l Layout,
 }
 
+/// Operations that are waited for: those left when the wait ends, for whatever reason, are
+/// forgotten.
+struct Left<'a, N: Netmod> {
+    access: &'a Access<N>,
+    in_flight: Vec<InFlight>,
+}
+
+impl<N: Netmod> Drop for Left<'_, N> {
+    fn drop(&mut self) {
+        self.in_flight.iter().for_each(|operation| self.access.forget(operation));
+    }
+}
+
 impl<N: Netmod> Access<N> {
     /// How an operation in flight ended, if it has.
     fn ended(&self, operation: &InFlight) -> Option<Result<(), Error>> {
@@ -139,31 +152,36 @@ impl<N: Netmod> Access<N> {
     }
 
     /// Waits for all of them, even when one fails, and returns the first
-    /// failure. An operation whose wait fails is forgotten.
+    /// failure. An operation whose wait fails, or ends in a handler's panic, is forgotten.
     pub(super) fn await_in_flight(&self, in_flight: &mut Vec<InFlight>) -> Result<(), Error> {
+        let mut left = Left { access: self, in_flight: std::mem::take(in_flight) };
+        left.in_flight.reverse();
         let mut first = None;
-        for operation in std::mem::take(in_flight) {
-            let (InFlight::Token(_, peer) | InFlight::Answer(_, peer)) = &operation;
+        while let Some(operation) = left.in_flight.last() {
+            let (InFlight::Token(_, peer) | InFlight::Answer(_, peer)) = operation;
             let mut ended = None;
             let waited = self.context().wait(&[*peer], || {
-                ended = self.ended(&operation);
+                ended = self.ended(operation);
                 Ok(if ended.is_some() { Progress::Done } else { Progress::Waiting })
             });
-            let result = match (waited, ended) {
-                (_, Some(ended)) => ended,
-                (waited, None) => {
-                    match &operation {
-                        InFlight::Token(token, _) => self.context().forget(*token),
-                        InFlight::Answer(answer, _) => self.forget_answer(answer),
-                    }
-                    waited.map_err(Error::from)
-                }
-            };
+            let operation = left.in_flight.pop();
+            let result = ended.unwrap_or_else(|| {
+                operation.iter().for_each(|operation| self.forget(operation));
+                waited.map_err(Error::from)
+            });
             if let Err(e) = result {
                 first.get_or_insert(e);
             }
         }
         first.map_or(Ok(()), Err)
+    }
+
+    /// Nobody waits for an operation any more, and nothing of it is written.
+    fn forget(&self, operation: &InFlight) {
+        match operation {
+            InFlight::Token(token, _) => self.context().forget(*token),
+            InFlight::Answer(answer, _) => self.forget_answer(answer),
+        }
     }
 
     /// Waits for one answer.
@@ -172,13 +190,16 @@ impl<N: Netmod> Access<N> {
         peer: u32,
         answer: &Rc<Answer>,
     ) -> Result<(Status, u64), Error> {
+        let in_flight = vec![InFlight::Answer(Rc::clone(answer), peer)];
+        let mut left = Left { access: self, in_flight };
         let waited = self.context().wait(&[peer], || {
             Ok(if answer.get().is_some() { Progress::Done } else { Progress::Waiting })
         });
         if let Some(answer) = answer.get() {
+            left.in_flight.clear();
             return Ok(answer);
         }
-        self.forget_answer(answer);
+        drop(left);
         waited?;
         Ok((Status::Dead, 0))
     }

@@ -150,6 +150,8 @@ impl<N: Netmod> Window<N> {
         let (_, peers) = self.group(group)?;
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         if !assert.contains(Assert::NOCHECK) {
+            // (Either all are told or none.)
+            peers.iter().try_for_each(|&peer| self.context().check_alive(peer))?;
             for &peer in &peers {
                 self.notify(peer, Signal::Posted)?;
             }
@@ -177,6 +179,9 @@ impl<N: Netmod> Window<N> {
             Ok(if completed { Progress::Done } else { Progress::Waiting })
         });
         *self.exposed.borrow_mut() = None;
+        if waited.is_err() {
+            self.give_up_completed(&state, &peers);
+        }
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         Ok(waited?)
     }
@@ -205,9 +210,20 @@ impl<N: Netmod> Window<N> {
         if completed || watched.is_err() {
             *self.exposed.borrow_mut() = None;
         }
+        if watched.is_err() {
+            self.give_up_completed(&state, &peers);
+        }
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         watched?;
         Ok(completed)
+    }
+
+    /// An exposure epoch ended with a death: what the living complete of it, then or later, is not
+    /// the next one's.
+    fn give_up_completed(&self, state: &WindowState<N>, peers: &[u32]) {
+        let living = peers.iter().filter(|&&peer| self.context().check_alive(peer).is_ok());
+        let signals = || state.exposed_region.signals();
+        living.for_each(|&peer| signals().give_up(peer, Signal::Completed));
     }
 
     fn posted(&self, call: &'static str) -> Result<Vec<u32>, Error> {

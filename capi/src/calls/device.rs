@@ -1,6 +1,7 @@
 //! Devices and contexts.
 
 use crate::abi::*;
+use crate::am;
 use crate::args::{answer, out, text};
 use crate::boot::Caller;
 use crate::error::{Fail, call};
@@ -284,6 +285,7 @@ pub unsafe extern "C" fn rankway_context_open(
 pub unsafe extern "C" fn rankway_context_close(context: rankway_context_t) -> c_int {
     call("rankway_context_close", || {
         let found = find::<Rc<dyn Context>>(context)?;
+        am::refuse_within(found.context_id())?;
         if let Some(left) = found.guard.objects_on(found.context_id()) {
             let why = format!("the context has {left}; free or receive them first");
             return Err(Fail::new(rankway_code::RANKWAY_ERR_BUSY, why));

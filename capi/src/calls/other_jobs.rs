@@ -1,6 +1,7 @@
 //! Processes of other jobs, for device layers that bring their own rankway_boot_t.
 
 use crate::abi::*;
+use crate::am;
 use crate::args::{answer, list, out};
 use crate::error::{Fail, call};
 use crate::objects::Context;
@@ -66,8 +67,8 @@ pub unsafe extern "C" fn rankway_meet(
 
 /// Forgets the job of a process that was met, once all of its processes that this one spoke to
 /// have ended: `flag` 1, and their numbers are given out again; 0: some are there, or on
-/// another machine, which does not tell, or `peer` is no number of another job's. Needs a
-/// rankway_boot_t, as rankway_introduction.
+/// another machine, which does not tell, or `peer` is no number of another job's. Not within a
+/// handler. Needs a rankway_boot_t, as rankway_introduction.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_forget(
     context: rankway_context_t,
@@ -77,6 +78,8 @@ pub unsafe extern "C" fn rankway_forget(
     // SAFETY: [PTR].
     let to = unsafe { out(flag, "flag") };
     answer("rankway_forget", to, || {
-        Ok(c_int::from(find::<Rc<dyn Context>>(context)?.forget(peer)?))
+        let found = find::<Rc<dyn Context>>(context)?;
+        am::refuse_within(found.context_id())?;
+        Ok(c_int::from(found.forget(peer)?))
     })
 }

@@ -141,7 +141,7 @@ typedef struct {
     uint64_t(*imrecv_layout) (void *message, void *buf, int64_t count, int datatype,
                               void *request);
     void (*cancel) (void *state, uint64_t number);
-    int (*dead_sender) (void *state, uint64_t channel);
+    int (*dead_sender) (void *state, uint64_t channel, uint32_t awaited);
     int (*post) (void *state, uint32_t peer, int handler, const void *header, size_t header_len,
                  const void *payload, size_t len, void *request);
     int (*win_make) (void *state, const rkw_win_arguments_t * arguments, rkw_win_t * to);

@@ -6,8 +6,9 @@
  * Behind them what goes wrong in MPICH's before its own functions are called.
  * (Part of stubnm_noinline.c.)
  *
- * Arguments that only a call of MPICH's needs, after one of ours was tried, are kept in volatiles:
- * registers would be saved and restored for them in every call. */
+ * Arguments that only a call of MPICH's needs, after one of ours was tried, are kept in volatiles, or
+ * are volatile where they lie on the stack: registers would be saved and restored for them in every
+ * call. */
 
 /* ---- windows ---- */
 
@@ -19,6 +20,7 @@ MPL_STATIC_INLINE_PREFIX const rkw_win_t *window_of(MPI_Win handle)
                                        MPIR_WIN << HANDLE_MPI_KIND_SHIFT);
     if (likely(at < (unsigned) MPIR_Win_mem.direct_size))
         return &RKW_WIN(&MPIR_Win_direct[at]);
+    __asm__("" : "+r"(at));     /* (else `handle` has a register, too) */
     at ^= (HANDLE_KIND_DIRECT ^ HANDLE_KIND_INDIRECT) << HANDLE_KIND_SHIFT;
     if (at < HANDLE_NUM_INDICES && MPIR_Win_mem.indirect_size > 0)
         return &RKW_WIN((MPIR_Win *) MPIR_Win_mem.indirect[0] + at);
@@ -37,7 +39,8 @@ static __attribute__((noinline)) int put_any(const void *origin, RKW_OF_PROGRAM,
     return PMPI_Put(origin, count, datatype, rank, disp, target_count, target_datatype, win);
 }
 
-int MPI_Put(const void *origin, RKW_OF_PROGRAM, MPI_Win win)
+int MPI_Put(const void *origin, int count, MPI_Datatype datatype, int rank, MPI_Aint disp,
+            int target_count, volatile MPI_Datatype target_datatype, volatile MPI_Win win)
 {
     const rkw_win_t *of = window_of(win);
     if (likely(of) && likely(origin) &&
@@ -49,13 +52,11 @@ int MPI_Put(const void *origin, RKW_OF_PROGRAM, MPI_Win win)
         }
         if (likely((size_t) disp < of->reached)) {
             const void *volatile put = origin;
-            volatile MPI_Datatype type = datatype;
             volatile int to = rank;
             volatile MPI_Aint at = disp;
-            volatile MPI_Win into = win;
             if (likely(!rankway_put_unchecked(of->access, origin, 8, rank, disp * of->unit)))
                 return MPI_SUCCESS;
-            return PMPI_Put(put, 1, type, to, at, 1, type, into);
+            return PMPI_Put(put, 1, target_datatype, to, at, 1, target_datatype, win);
         }
     }
     return put_any(origin, count, datatype, rank, disp, target_count, target_datatype, win);
@@ -101,60 +102,61 @@ MPL_STATIC_INLINE_PREFIX size_t bytes_of_basic(int count, MPI_Datatype datatype)
     const unsigned basic = HANDLE_KIND_BUILTIN << 4 | MPIR_DATATYPE;
     if (unlikely(count <= 0) || unlikely((unsigned) datatype >> HANDLE_MPI_KIND_SHIFT != basic))
         return 0;
-    return (size_t) count * MPIR_Datatype_get_basic_size(datatype);
+    return (size_t) (uint32_t) count * (uint32_t) MPIR_Datatype_get_basic_size(datatype);
 }
 
-/* Whether a message may go by rkw.send: all that MPICH checks, in a program of one thread. (No rank
- * of a communicator that was freed is `reached`, nor of one before MPI's start.) */
-MPL_STATIC_INLINE_PREFIX int may_go(const MPIR_Comm * of, const void *buf, size_t len, int dest,
-                                    int tag)
+/* Sends what may go by rkw.send, and whether it went: all that MPICH checks, in a program of one thread.
+ * (No rank of a communicator that was freed is `reached`, nor of one before MPI's start.) */
+MPL_STATIC_INLINE_PREFIX int send_now(const MPIR_Comm * of, const void *buf, int count,
+                                      MPI_Datatype datatype, int dest, int tag)
 {
-    return likely(of) && likely((uint32_t) dest < RKW_COMM(of).reached) &&
-        likely((unsigned) tag < RKW_TAGS) && likely(buf) && likely(len) &&
-        likely(!MPIR_ThreadInfo.isThreaded);
-}
-
-MPL_STATIC_INLINE_PREFIX int send_now(const MPIR_Comm * of, const void *buf, size_t len, int dest,
-                                      int tag)
-{
-    rkw_match_t to = rkw_to(of, dest, tag, MPIR_CONTEXT_INTRA_PT2PT);
-    return likely(rkw.send(rkw.state, to.channel, to.bits, to.peer, buf, len));
+    const rkw_map_t *map = &RKW_COMM(of).map;
+    uint32_t peer;
+    if (likely((uint32_t) dest < RKW_COMM(of).by_formula))
+        peer = map->first + map->step * (uint32_t) dest;
+    else if ((uint32_t) dest < RKW_COMM(of).reached && map->table)
+        peer = (uint32_t) map->table[(uint32_t) dest];
+    else
+        return 0;
+    RKW_APART;
+    if (unlikely((unsigned) tag >= RKW_TAGS))
+        return 0;
+    RKW_APART;
+    if (unlikely(!buf) || unlikely(MPIR_ThreadInfo.isThreaded))
+        return 0;
+    RKW_APART;
+    size_t len = bytes_of_basic(count, datatype);
+    if (unlikely(!len))
+        return 0;
+    uint64_t bits = (uint64_t) (uint32_t) of->rank << 32 | (uint32_t) tag;
+    return rkw.send(rkw.state, of->context_id + MPIR_CONTEXT_INTRA_PT2PT, bits, peer, buf, len);
 }
 
 int MPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,
-              MPI_Request * request)
+              MPI_Request * volatile request)
 {
     const MPIR_Comm *of = comm_of(comm);
-    size_t len = bytes_of_basic(count, datatype);
-    if (likely(request) && may_go(of, buf, len, dest, tag)) {
-        const void *volatile kept_buf = buf;
-        volatile int kept_count = count, kept_dest = dest, kept_tag = tag;
-        volatile MPI_Datatype type = datatype;
-        volatile MPI_Comm in = comm;
-        MPI_Request *volatile place = request;
-        if (send_now(of, buf, len, dest, tag)) {
-            *place = MPIR_Request_create_complete(MPIR_REQUEST_KIND__SEND)->handle;
-            return MPI_SUCCESS;
-        }
-        return PMPI_Isend(kept_buf, kept_count, type, kept_dest, kept_tag, in, place);
+    const void *volatile kept_buf = buf;
+    volatile int kept_count = count, kept_dest = dest, kept_tag = tag;
+    volatile MPI_Datatype type = datatype;
+    volatile MPI_Comm in = comm;
+    if (likely(of) && likely(request) && likely(send_now(of, buf, count, datatype, dest, tag))) {
+        *request = MPIR_Request_create_complete(MPIR_REQUEST_KIND__SEND)->handle;
+        return MPI_SUCCESS;
     }
-    return PMPI_Isend(buf, count, datatype, dest, tag, comm, request);
+    return PMPI_Isend(kept_buf, kept_count, type, kept_dest, kept_tag, in, request);
 }
 
 int MPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)
 {
     const MPIR_Comm *of = comm_of(comm);
-    size_t len = bytes_of_basic(count, datatype);
-    if (may_go(of, buf, len, dest, tag)) {
-        const void *volatile kept_buf = buf;
-        volatile int kept_count = count, kept_dest = dest, kept_tag = tag;
-        volatile MPI_Datatype type = datatype;
-        volatile MPI_Comm in = comm;
-        if (send_now(of, buf, len, dest, tag))
-            return MPI_SUCCESS;
-        return PMPI_Send(kept_buf, kept_count, type, kept_dest, kept_tag, in);
-    }
-    return PMPI_Send(buf, count, datatype, dest, tag, comm);
+    const void *volatile kept_buf = buf;
+    volatile int kept_count = count, kept_dest = dest, kept_tag = tag;
+    volatile MPI_Datatype type = datatype;
+    volatile MPI_Comm in = comm;
+    if (likely(of) && likely(send_now(of, buf, count, datatype, dest, tag)))
+        return MPI_SUCCESS;
+    return PMPI_Send(kept_buf, kept_count, type, kept_dest, kept_tag, in);
 }
 
 int MPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,

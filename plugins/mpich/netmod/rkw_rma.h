@@ -25,7 +25,7 @@ MPL_STATIC_INLINE_PREFIX int rkw_is_word(int count, MPI_Datatype datatype, int t
             RKW_APART;
             if (likely(datatype == target_datatype)) {
                 RKW_APART;
-                return likely((datatype & ~0xff) == (MPI_DOUBLE & ~0xff));
+                return likely((unsigned) datatype - (MPI_DOUBLE & ~0xff) <= 0xff);
             }
         }
     }

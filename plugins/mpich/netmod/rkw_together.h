@@ -73,7 +73,7 @@ static const rkw_match_t *from_all(const rkw_match_t * from, rkw_match_t * of_al
     if (together.depth == 0 || !(from->channel & MPIR_CONTEXT_INTRA_COLL))
         return from;
     if (together.mpi_errno == MPI_SUCCESS) {
-        int answer = rkw.dead_sender(rkw.state, from->channel);
+        int answer = rkw.dead_sender(rkw.state, from->channel, from->peer);
         together.mpi_errno = RKW_ANSWER(answer);
     }
     *of_all = *from;

@@ -325,6 +325,23 @@ MEETS(__real_MPIR_Comm_create_impl, __wrap_MPIR_Comm_create_impl,
 MEETS(__real_MPIR_Comm_split_impl, __wrap_MPIR_Comm_split_impl,
       (MPIR_Comm * comm, int color, int key, MPIR_Comm ** made), (comm, color, key, made), of_two_groups(comm))
 
+int __real_MPIR_Progress_hook_exec_all(int *made);
+int __wrap_MPIR_Progress_hook_exec_all(int *made) RKW_HIDDEN;
+
+/* Nonblocking collectives, of whichever communicators, go on within whatever waits: what they do is not
+ * done together, nor buffered. */
+int __wrap_MPIR_Progress_hook_exec_all(int *made)
+{
+    int depth = together.depth, first = together.mpi_errno, buffering = is_buffering;
+    together.depth = is_buffering = 0;
+    together.mpi_errno = MPI_SUCCESS;
+    int mpi_errno = __real_MPIR_Progress_hook_exec_all(made);
+    together.depth = depth;
+    together.mpi_errno = first;
+    is_buffering = buffering;
+    return mpi_errno;
+}
+
 #define TOGETHER(real, wrap, parameters, arguments) \
 int real parameters; \
 int wrap parameters RKW_HIDDEN; \

@@ -401,8 +401,10 @@ int MPIDI_STUBNM_mpi_comm_commit_pre_hook(MPIR_Comm * comm)
         map->table = MPIDI_COMM(comm, map).irreg.lut.lpid;
     else if (mode != MPIDI_RANK_MAP_NONE)
         rkw_map_read(MPIDI_COMM(comm, map).size, lpid_of, comm, map);
-    if (mode != MPIDI_RANK_MAP_NONE && !MPIDI_is_self_comm(comm))
+    if (mode != MPIDI_RANK_MAP_NONE && !MPIDI_is_self_comm(comm)) {
         RKW_COMM(comm).reached = comm->remote_size;
+        RKW_COMM(comm).by_formula = map->affine;
+    }
     return MPI_SUCCESS;
 }
 

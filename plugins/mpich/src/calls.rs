@@ -55,7 +55,7 @@ pub(crate) struct rkw_netmod {
     imrecv: unsafe extern "C" fn(*mut c_void, *mut u8, usize, *mut c_void) -> u64,
     imrecv_layout: unsafe extern "C" fn(*mut c_void, *mut u8, i64, c_int, *mut c_void) -> u64,
     cancel: unsafe extern "C" fn(*mut c_void, u64),
-    dead_sender: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
+    dead_sender: unsafe extern "C" fn(*mut c_void, u64, u32) -> c_int,
     post: unsafe extern "C" fn(
         *mut c_void,
         u32,

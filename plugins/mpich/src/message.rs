@@ -347,12 +347,17 @@ pub(crate) unsafe extern "C" fn cancel<N: Netmod>(state: *mut c_void, number: u6
     guarded(|| state.enter(|inner| inner.tagged.cancel(RequestId::from_number(number))));
 }
 
-/// Whether one of those who send on a channel died some time ago: 0, or what to tell of it.
-pub(crate) unsafe extern "C" fn dead_sender<N: Netmod>(state: *mut c_void, channel: u64) -> c_int {
+/// Whether one of those who send on a channel died some time ago: 0, or what to tell of it. A message
+/// of `awaited` is waited for there.
+pub(crate) unsafe extern "C" fn dead_sender<N: Netmod>(
+    state: *mut c_void,
+    channel: u64,
+    awaited: u32,
+) -> c_int {
     // SAFETY: [MPI].
     let state = unsafe { State::<N>::of(state).shared };
     guarded(|| {
-        let dead = state.enter(|inner| inner.tagged.dead_sender(channel));
+        let dead = state.enter(|inner| inner.tagged.dead_sender(channel, awaited));
         dead.map_or(0, |e| Refusal::from(e).kept())
     })
 }

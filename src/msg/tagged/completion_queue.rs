@@ -213,8 +213,9 @@ impl<N: Netmod> Tagged<N> {
     }
 
     /// Why what all senders on a channel do together cannot end well: one of them died, a second
-    /// ago or more. Told as often as it is asked.
-    pub fn dead_sender(&self, channel: u64) -> Option<MsgError> {
+    /// ago or more. Told as often as it is asked. `awaited` sends next: its death will be heard of.
+    pub fn dead_sender(&self, channel: u64, awaited: u32) -> Option<MsgError> {
+        self.context().note_awaited(awaited);
         self.protocol().dead_sender(self.context(), channel)
     }
 }

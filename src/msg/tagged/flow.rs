@@ -202,7 +202,8 @@ impl Flows {
 
     /// Tells a peer that sends to it wait until it receives more.
     #[cold]
-    pub(super) fn ask<N: Netmod>(context: &Context<N>, peer: u32) {
+    pub(super) fn ask<N: Netmod>(context: &Context<N>, peer: u32, flow: &PeerFlow) {
+        flow.credit.ask();
         packets::send_word(context, peer, WANTS, 0);
     }
 

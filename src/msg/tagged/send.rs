@@ -163,7 +163,7 @@ impl TaggedProtocol {
         if flow.waits.get() || !flow.credit.has_heads(&self.flows.limits) {
             slot.phase = Phase::Queued;
             if !flow.waits.get() {
-                Flows::ask(context, to.peer);
+                Flows::ask(context, to.peer, flow);
             }
             flow.push(at);
             state.counts.queued += 1;
@@ -204,7 +204,7 @@ impl TaggedProtocol {
         if flow.waits.get() {
             self.send_queued(context, &mut self.state.borrow_mut(), flow);
             if flow.waits.get() {
-                Flows::ask(context, peer);
+                Flows::ask(context, peer, flow);
             }
         }
     }

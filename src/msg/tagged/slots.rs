@@ -467,9 +467,6 @@ impl Slots {
         if slot.error.is_some() {
             slot.error = None;
         }
-        if !slot.bounced.is_empty() {
-            slot.bounced.clear();
-        }
         slot.peer = self.free;
         self.free = at;
     }
@@ -481,6 +478,10 @@ impl Slots {
             slot.fail(error);
         }
         slot.forget_layout();
+        // (What a library may still use is left to it.)
+        if !slot.bounced.is_empty() {
+            slot.bounced.clear();
+        }
         self.done(at);
     }
 

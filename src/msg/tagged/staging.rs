@@ -45,6 +45,9 @@ impl Drop for Staging {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::msg::error::MsgError;
+    use crate::msg::tagged::pieces::Piece;
+    use crate::msg::tagged::slots::{Phase, Slots};
 
     #[test]
     fn what_is_given_back_serves_again_within_bounds() {
@@ -61,5 +64,24 @@ mod tests {
         let all: Vec<Bounce> = (0..5).map(|_| staging.take(KEPT / 2)).collect();
         all.into_iter().for_each(|bounce| staging.give(bounce));
         assert_eq!((staging.free.len(), staging.kept), (2, 1000 + KEPT / 2));
+    }
+
+    /// A request that failed leaves what stands in for its buffer to the library, and the next
+    /// one of its place receives nothing of it.
+    #[test]
+    fn a_place_used_again_has_no_memory_of_the_one_before() {
+        let (mut slots, staging) = (Slots::default(), &mut Staging::default());
+        let (mut old, mut new) = ([7_u8; 16], [0_u8; 16]);
+        let (at, slot) = slots.take();
+        (slot.phase, slot.cookie, slot.borrowed) = (Phase::Transfer, 1, true);
+        slot.buf = old.as_mut_ptr();
+        // SAFETY: 16 bytes of an array that outlives the request.
+        unsafe { slot.buffer_of(staging, Piece { number: 0, start: 0, len: 16 }, true) };
+        slots.end(at, Some(MsgError::died(1)));
+        let (again, slot) = slots.take();
+        slot.buf = new.as_mut_ptr();
+        // SAFETY: as above.
+        unsafe { slot.take_back(staging, 0, true) };
+        assert_eq!((again, new), (at, [0; 16]));
     }
 }

@@ -71,9 +71,30 @@ impl Posted {
         let copying = COPYING + std::process::id();
         let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
         entry.state.compare_exchange(POSTED, copying, acquire, relaxed).map_err(|_| none)?;
+        // It may have ended, and another have its place, since it was found.
+        if (entry.tag.load(relaxed), entry.len.load(relaxed)) != (tag, len as u64) {
+            entry.state.store(POSTED, Ordering::Release);
+            return Err(none);
+        }
         let copied = copy(entry.start.load(Ordering::Relaxed));
         entry.state.store(if copied.is_ok() { DONE } else { FAILED }, Ordering::Release);
         copied
+    }
+
+    /// Takes a receive back whose memory goes: waits for who copies, as long as that one lives.
+    pub(super) fn take_back(&self, receive: &Receive) {
+        let state = &self.entries[receive.at].state;
+        loop {
+            let now = state.load(Ordering::Acquire);
+            if now > COPYING && !process::ended(now - COPYING) {
+                std::thread::yield_now();
+                continue;
+            }
+            let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
+            if state.compare_exchange(now, FREE, acquire, relaxed).is_ok() {
+                return;
+            }
+        }
     }
 
     /// Returns true if [`Posted::ended`] would have something.
@@ -117,4 +138,23 @@ impl Receive {
 /// Places of a tag, from where it belongs.
 fn places(tag: u64) -> impl Iterator<Item = usize> {
     (0..ENTRIES).map(move |i| (tag as usize).wrapping_add(i) % ENTRIES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_back_is_not_filled() {
+        // SAFETY: zeroes are no receives.
+        let posted: Box<Posted> = unsafe { Box::new(std::mem::zeroed()) };
+        let receive = posted.post(7, 64, 8, 1).unwrap();
+        posted.take_back(&receive);
+        let nobody = |_| -> Result<(), Error> { unreachable!("nothing is posted") };
+        assert_eq!(posted.fill(7, 8, nobody), Err(Error(libc::ENOMSG)));
+        let again = posted.post(7, 128, 8, 2).unwrap();
+        assert_eq!(again.at, receive.at);
+        assert_eq!(posted.fill(7, 8, |there| (there == 128).then_some(()).ok_or(Error(1))), Ok(()));
+        assert_eq!(posted.ended(&again), Some(Ok(())));
+    }
 }

@@ -77,6 +77,8 @@ impl std::fmt::Debug for Endpoint {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
+        // Peers have the entries mapped, and their memory may be another's soon.
+        self.receives.get_mut().drain(..).for_each(|it| self.rings.posted().take_back(&it));
         self.sleeper.leave(self.rings.bell());
         self.rings.leave();
         self.owner.kept.keep(self.peers.get_mut().drain(..));

@@ -165,3 +165,33 @@ pub fn shared<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     }
     Ok(())
 }
+
+/// The communicators of all of one context are one: windows that are made on each are different
+/// windows.
+pub fn two_worlds<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let [one, two] = [(); 2].map(|()| Communicator::world(&context));
+    let first = Window::dynamic(&one).map_err(text)?;
+    let second = Window::dynamic(&two).map_err(text)?;
+    let mut memory = vec![0_u64; 8];
+    // SAFETY: it outlives the window.
+    unsafe { first.attach(memory.as_mut_ptr().cast(), 64) }.map_err(text)?;
+    let at = memory.as_ptr().addr();
+    let told = one.allgather(&at.to_ne_bytes()).map_err(text)?;
+    let place = usize::from_ne_bytes(told[0][..].try_into().map_err(text)?);
+    for gone in [None, Some(second)] {
+        drop(gone);
+        first.lock_all().map_err(text)?;
+        if one.rank() == 1 {
+            first.put(&[5; 8], 0, place).map_err(text)?;
+            first.flush(0).map_err(text)?;
+        }
+        first.unlock_all().map_err(text)?;
+        two.barrier().map_err(text)?;
+    }
+    if one.rank() == 0 {
+        let ours = std::hint::black_box(&memory)[0];
+        ensure!(ours == 0x0505_0505_0505_0505, "{ours:#x}");
+    }
+    one.barrier().map_err(text)
+}

@@ -109,3 +109,38 @@ pub fn target<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     ensure!(w.fetch_and_op(0_u64, Op::NoOp, to, 512).map_err(text)? == 1, "a sum");
     survive(&context)
 }
+
+/// An exposure epoch that a death ended is over for the living, too: what they complete of it is
+/// not the next one's.
+pub fn group<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot.clone())?;
+    let world = Communicator::world(&context);
+    let me = world.rank();
+    let w = make::<N, KIND>(&world, 64, 8)?;
+    if me == 0 {
+        w.post(&[VICTIM, 2], Assert::NONE).map_err(text)?;
+    }
+    world.barrier().map_err(text)?;
+    leave_together(&*boot, &context)?;
+    match me {
+        VICTIM => die(),
+        0 => {
+            names_victim("wait", w.wait())?;
+            w.post(&[2], Assert::NONE).map_err(text)?;
+            w.wait().map_err(text)?;
+            same("of the second epoch", &own(&w)?[..8], &[9; 8])?;
+        }
+        _ => {
+            for (value, pause) in [(7, 0), (9, 1000)] {
+                w.start(&[0], Assert::NONE).map_err(text)?;
+                let start = Instant::now();
+                while start.elapsed() < Duration::from_millis(pause) {
+                    context.progress().map_err(text)?;
+                }
+                w.put(&[value; 8], 0, 0).map_err(text)?;
+                w.complete().map_err(text)?;
+            }
+        }
+    }
+    survive(&context)
+}

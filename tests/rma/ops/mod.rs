@@ -17,6 +17,7 @@ pub mod computing;
 pub mod dynamic;
 pub mod elements;
 pub mod epochs;
+pub mod handlers;
 pub mod layouts;
 pub mod lost;
 #[path = "../../../src/netmod/compute/oracle.rs"]
@@ -64,6 +65,7 @@ pub fn all<N: Opens>(name: &str, nodes: u32, env: &[(&'static str, &str)]) -> Ve
     add("allocated/misuse", 3, epochs::misuse::<N, ALLOCATED>);
     add("created/misuse", 3, epochs::misuse::<N, CREATED>);
     add("dynamic", 3, dynamic::attached::<N>);
+    add("windows of two worlds", 2, dynamic::two_worlds::<N>);
     add("allocated/layouts", 3, layouts::bytes::<N, ALLOCATED>);
     add("created/layouts", 3, layouts::bytes::<N, CREATED>);
     add("allocated/layouts, elements", 3, layouts::elements::<N, ALLOCATED>);
@@ -72,6 +74,7 @@ pub fn all<N: Opens>(name: &str, nodes: u32, env: &[(&'static str, &str)]) -> Ve
     add("created/requests", 3, layouts::requests::<N, CREATED>);
     add("contexts", 3, threads::contexts::<N>);
     add("signals of contexts", 3, threads::signals::<N>);
+    add("signals alone of contexts", 2, threads::signals_alone::<N>);
     add("windows of threads", 3, threads::windows_at_once::<N>);
     add("first contact of threads", 6, threads::first_contact::<N>);
     if nodes == 1 {
@@ -81,9 +84,15 @@ pub fn all<N: Opens>(name: &str, nodes: u32, env: &[(&'static str, &str)]) -> Ve
         add("shared", 3, dynamic::shared::<N>);
         add("shared in every epoch", 4, shared::every_epoch::<N>);
     }
+    if nodes > 1 {
+        add("a get and a handler's panic", 3, handlers::get::<N>);
+        add("a lock within a handler", 2, handlers::lock::<N, CREATED>);
+    }
     add("created/dead holder", 3, lost::holder::<N, CREATED>);
     add("allocated/dead holder", 3, lost::holder::<N, ALLOCATED>);
     add("created/dead target", 3, lost::target::<N, CREATED>);
+    add("created/dead in a group epoch", 3, lost::group::<N, CREATED>);
+    add("allocated/dead in a group epoch", 3, lost::group::<N, ALLOCATED>);
     for method in ["pack", "iov", "blocks"] {
         let what = format!("created/layouts by {method}/{name}/3");
         let scenario = Scenario::new(what, 3, layouts::bytes::<N, CREATED>);

@@ -1,0 +1,90 @@
+//! What waits within a handler, and handlers that panic while something is waited for.
+
+use super::*;
+use crate::ensure;
+use crate::harness::panic_of;
+use rankway::device::DeviceError;
+use rankway::msg::{Active, HandlerStatus};
+use rankway::rma::{Assert, ErrorKind, Lock};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// A get that ends in a handler's panic writes nothing any more.
+pub fn get<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let me = world.rank();
+    let active = Active::open(&context).map_err(text)?;
+    active
+        .register(1, |call| -> HandlerStatus {
+            assert!(call.payload.is_empty(), "in a handler");
+            HandlerStatus::Consumed
+        })
+        .map_err(text)?;
+    let w = Window::dynamic(&world).map_err(text)?;
+    let mut memory = vec![7_u64; 8];
+    // SAFETY: it outlives the window.
+    let at = unsafe { w.attach(memory.as_mut_ptr().cast(), 64) }.map_err(text)?;
+    let told = world.allgather(&at.to_ne_bytes()).map_err(text)?;
+    let place = usize::from_ne_bytes(told[1][..].try_into().map_err(text)?);
+    w.lock_all().map_err(text)?;
+    world.barrier().map_err(text)?;
+    match me {
+        // Asks rank 1, which sleeps; rank 2's message panics in the wait.
+        0 => {
+            std::thread::sleep(Duration::from_millis(100));
+            let mut buf = vec![0_u8; 64];
+            let said = panic_of(|| w.get(&mut buf, 1, place).map_err(text))?;
+            ensure!(said == "in a handler", "it said {said:?}");
+            // It is the caller's again, and the answer comes.
+            buf.fill(0xee);
+            w.flush(1).map_err(text)?;
+            ensure!(buf.iter().all(|&b| b == 0xee), "written to after get has ended: {buf:?}");
+        }
+        1 => std::thread::sleep(Duration::from_millis(2500)),
+        _ => {
+            std::thread::sleep(Duration::from_millis(1000));
+            active.send(0, 1, &[], &[1]).map_err(text)?;
+        }
+    }
+    world.barrier().map_err(text)?;
+    w.unlock_all().map_err(text)
+}
+
+/// A lock that is asked for within a handler is refused, and granted to nobody.
+pub fn lock<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let active = Active::open(&context).map_err(text)?;
+    let w = Rc::new(make::<N, KIND>(&world, 64, 8)?);
+    let refused = Rc::new(Cell::new(None));
+    let (told, window) = (Rc::clone(&refused), Rc::downgrade(&w));
+    active
+        .register(1, move |_| {
+            if let Some(w) = window.upgrade() {
+                let tried = w.lock(Lock::Shared, 0, Assert::NONE);
+                let kind = tried.as_ref().map_err(|e| e.kind());
+                told.set(Some(matches!(kind, Err(ErrorKind::Device(DeviceError::Nested)))));
+            }
+            HandlerStatus::Consumed
+        })
+        .map_err(text)?;
+    world.barrier().map_err(text)?;
+    if world.rank() == 0 {
+        active.send(1, 1, &[], &[1]).map_err(text)?;
+    } else {
+        while refused.get().is_none() {
+            context.progress().map_err(text)?;
+        }
+        ensure!(refused.get() == Some(true), "not refused");
+    }
+    world.barrier().map_err(text)?;
+    world.barrier().map_err(text)?;
+    if world.rank() == 0 {
+        // Who was refused holds nothing.
+        w.lock(Lock::Exclusive, 0, Assert::NONE).map_err(text)?;
+        w.unlock(0).map_err(text)?;
+    }
+    world.barrier().map_err(text)
+}
