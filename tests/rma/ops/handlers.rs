@@ -16,9 +16,12 @@ pub fn get<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let world = Communicator::world(&context);
     let me = world.rank();
     let active = Active::open(&context).map_err(text)?;
+    let begins = Rc::new(Cell::new(false));
+    let told = Rc::clone(&begins);
     active
-        .register(1, |call| -> HandlerStatus {
+        .register(1, move |call| -> HandlerStatus {
             assert!(call.payload.is_empty(), "in a handler");
+            told.set(true);
             HandlerStatus::Consumed
         })
         .map_err(text)?;
@@ -33,7 +36,7 @@ pub fn get<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     match me {
         // Asks rank 1, which sleeps; rank 2's message panics in the wait.
         0 => {
-            std::thread::sleep(Duration::from_millis(100));
+            active.send(2, 1, &[], &[]).map_err(text)?;
             let mut buf = vec![0_u8; 64];
             let said = panic_of(|| w.get(&mut buf, 1, place).map_err(text))?;
             ensure!(said == "in a handler", "it said {said:?}");
@@ -42,14 +45,17 @@ pub fn get<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             w.flush(1).map_err(text)?;
             ensure!(buf.iter().all(|&b| b == 0xee), "written to after get has ended: {buf:?}");
         }
-        1 => std::thread::sleep(Duration::from_millis(2500)),
+        1 => std::thread::sleep(Duration::from_millis(1500)),
         _ => {
-            std::thread::sleep(Duration::from_millis(1000));
+            while !begins.get() {
+                context.progress().map_err(text)?;
+            }
             active.send(0, 1, &[], &[1]).map_err(text)?;
         }
     }
     world.barrier().map_err(text)?;
-    w.unlock_all().map_err(text)
+    w.unlock_all().map_err(text)?;
+    world.barrier().map_err(text)
 }
 
 /// A lock that is asked for within a handler is refused, and granted to nobody.
