@@ -53,11 +53,7 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_isend_coll(const void *buf, MPI_Aint count
         MPIR_TAG_SET_PROC_FAILURE_BIT(tag);
     else if (unlikely(*errflag != MPIR_ERR_NONE))
         MPIR_TAG_SET_ERROR_BIT(tag);
-    int mpi_errno = rkw_send(buf, count, datatype, rank, tag, comm, offset, req_p, 0);
-    /* Its receiver waits for it, and hears by itself of a death alone. */
-    if (unlikely(mpi_errno && MPIR_ERR_GET_CLASS(mpi_errno) != MPIX_ERR_PROC_FAILED))
-        MPIR_Handle_fatal_error(comm, __func__, mpi_errno);
-    return mpi_errno;
+    return rkw_send(buf, count, datatype, rank, tag, comm, offset, req_p, 0);
 }
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_issend(const void *buf, MPI_Aint count,

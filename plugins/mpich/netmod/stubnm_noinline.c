@@ -244,6 +244,11 @@ int rkw_send_slowly(const void *buf, MPI_Aint count, MPI_Datatype datatype, int 
     MPIR_Assertp(req);
     *req_p = req;
     send_to(&to, buf, count, datatype, synchronous, req);
+    int failed = MPIR_Request_is_complete(req) ? req->status.MPI_ERROR : MPI_SUCCESS;
+    /* Who receives in a collective waits for it, and hears by itself of a death alone. */
+    if (unlikely(failed) && offset == MPIR_CONTEXT_INTRA_COLL &&
+        MPIR_ERR_GET_CLASS(failed) != MPIX_ERR_PROC_FAILED)
+        MPIR_Handle_fatal_error(comm, __func__, failed);
     return MPI_SUCCESS;
 }
 

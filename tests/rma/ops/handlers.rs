@@ -36,6 +36,8 @@ pub fn get<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     match me {
         // Asks rank 1, which sleeps; rank 2's message panics in the wait.
         0 => {
+            // (By then it does.)
+            std::thread::sleep(Duration::from_millis(400));
             active.send(2, 1, &[], &[]).map_err(text)?;
             let mut buf = vec![0_u8; 64];
             let said = panic_of(|| w.get(&mut buf, 1, place).map_err(text))?;
@@ -45,7 +47,7 @@ pub fn get<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             w.flush(1).map_err(text)?;
             ensure!(buf.iter().all(|&b| b == 0xee), "written to after get has ended: {buf:?}");
         }
-        1 => std::thread::sleep(Duration::from_millis(1500)),
+        1 => std::thread::sleep(Duration::from_millis(2500)),
         _ => {
             while !begins.get() {
                 context.progress().map_err(text)?;
