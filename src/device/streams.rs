@@ -43,7 +43,7 @@ impl Streams {
     /// something waits for space.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Option<Route>, bool)> {
         let of = |(&(peer, index), stream): (&(u32, u32), &Stream)| {
-            (index == 0).then(|| (peer, stream.route, !stream.queue.is_empty()))
+            (index == 0).then_some((peer, stream.route, !stream.queue.is_empty()))
         };
         let all: Vec<_> = self.by_asker.borrow().iter().filter_map(of).collect();
         all.into_iter()
