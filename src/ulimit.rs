@@ -11,6 +11,17 @@ pub(crate) fn no_descriptor(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
+/// What was opened, if it could be.
+///
+/// # Errors
+/// Where the process may open no more descriptors.
+pub(crate) fn unless_full<T>(opened: io::Result<T>) -> io::Result<Option<T>> {
+    match opened {
+        Err(error) if no_descriptor(&error) => Err(error),
+        other => Ok(other.ok()),
+    }
+}
+
 /// The text of an error, with the remedy where a limit has been reached: a
 /// library may have given a little back by the time its error is looked at.
 pub(crate) fn explained(text: String) -> String {

@@ -45,7 +45,7 @@ impl<N: Netmod> Context<N> {
             |&peer: &u32| self.links.link(peer).is_some_and(|it| it.has_queued_but(is_moot));
         self.outwait(limits, || {
             let mut peers: Vec<u32> = self.links.busy().into_iter().filter(is_queued).collect();
-            peers.extend(self.streams.iter().filter(|it| it.2).map(|it| it.0));
+            peers.extend(self.streams.to_firsts().into_iter().filter(|it| it.2).map(|it| it.0));
             self.dispatch.handlers().for_each(|it| it.sends(&mut |peer| peers.push(peer)));
             peers
         })?;
@@ -71,7 +71,7 @@ impl<N: Netmod> Context<N> {
             waits(peer, true) && endpoint.is_some_and(|(n, e)| has_more(n, e, route.dest))
         };
         let streams: Vec<(u32, Route)> =
-            self.streams.iter().filter_map(|(peer, route, _)| Some((peer, route?))).collect();
+            self.streams.to_firsts().into_iter().filter_map(|it| Some((it.0, it.1?))).collect();
         self.outwait(limits, || {
             let streaming = streams.iter().filter(|it| streams_on(it)).map(|it| it.0);
             known.iter().copied().filter(is_left).chain(streaming).collect()

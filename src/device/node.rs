@@ -22,6 +22,7 @@ use crate::shm::bell::{Bell, Sleeper};
 use crate::shm::ring::{self, BYTES, Corrupt, Reader, Writer};
 use crate::shm::segment::{self, PAGE, Place, Segment, Shared};
 use crate::shm::word::Word;
+use crate::ulimit;
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io;
@@ -176,11 +177,8 @@ impl Inbox {
         if owner.places > MOST || !crate::settings::NODE_QUEUES.is_on() {
             return Ok(None);
         }
-        let file = match Shared::create("rankway-inbox") {
-            Ok(file) => file,
-            Err(error) if crate::ulimit::no_descriptor(&error) => return Err(error),
-            Err(_) => return Ok(None),
-        };
+        let file = ulimit::unless_full(Shared::create("rankway-inbox"))?;
+        let Some(file) = file else { return Ok(None) };
         let Ok(map) = file.map(Map::bytes(owner.places)) else { return Ok(None) };
         let map = Map(map);
         // SAFETY: nobody else knows of the page yet.
@@ -331,14 +329,6 @@ impl Drop for Inbox {
     }
 }
 
-/// The file at a place, if it can be reached.
-fn reach(at: Place) -> io::Result<Option<File>> {
-    match at.open() {
-        Err(error) if crate::ulimit::no_descriptor(&error) => Err(error),
-        file => Ok(file.ok()),
-    }
-}
-
 /// Packets to one inbox.
 pub(super) struct Outbox {
     writer: Writer,
@@ -355,7 +345,8 @@ impl Outbox {
     /// # Errors
     /// Where the process may open no more descriptors.
     pub(super) fn open(at: Place, owner: &Owner, mine: u32, me: u32) -> io::Result<Option<Outbox>> {
-        Ok(reach(at)?.and_then(|file| Outbox::within(&file, at.pid, owner, mine, me)))
+        Ok(ulimit::unless_full(at.open())?
+            .and_then(|file| Outbox::within(&file, at.pid, owner, mine, me)))
     }
 
     fn within(file: &File, pid: u32, owner: &Owner, mine: u32, me: u32) -> Option<Outbox> {
@@ -378,7 +369,8 @@ impl Outbox {
     /// # Errors
     /// As [`Outbox::open`].
     pub(super) fn open_as_guest(at: Place, name: u32) -> io::Result<Option<Outbox>> {
-        Ok(reach(at)?.and_then(|file| Outbox::within_as_guest(&file, at.pid, name)))
+        Ok(ulimit::unless_full(at.open())?
+            .and_then(|file| Outbox::within_as_guest(&file, at.pid, name)))
     }
 
     fn within_as_guest(file: &File, pid: u32, name: u32) -> Option<Outbox> {

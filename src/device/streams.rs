@@ -41,12 +41,11 @@ impl Default for Streams {
 impl Streams {
     /// Those of a further context, to first ones: to whom, along which route, and whether
     /// something waits for space.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Option<Route>, bool)> {
+    pub(super) fn to_firsts(&self) -> Vec<(u32, Option<Route>, bool)> {
         let of = |(&(peer, index), stream): (&(u32, u32), &Stream)| {
             (index == 0).then_some((peer, stream.route, !stream.queue.is_empty()))
         };
-        let all: Vec<_> = self.by_asker.borrow().iter().filter_map(of).collect();
-        all.into_iter()
+        self.by_asker.borrow().iter().filter_map(of).collect()
     }
 
     /// Returns true if something waits for space.

@@ -116,13 +116,7 @@ impl<N: Netmod> Context<N> {
     ) -> Result<(), DeviceError> {
         let route = match self.questions.asker(peer, index) {
             Some(asker) if asker.theirs == *business_card => asker.route,
-            _ => {
-                let route = self.insert_vci(peer, business_card)?;
-                let asker = Asker { theirs: business_card.clone(), told: None, route };
-                let before = self.questions.set_asker(peer, index, asker);
-                self.remove_vci(before.map(|asker| asker.route));
-                route
-            }
+            _ => self.insert_asker(peer, index, business_card, None)?,
         };
         let head = Head::new(Class::Link, GONE, [u64::from(index), 0, 0]);
         let _ = self.send_loose((peer, true), route, head, &business_card.encode());
@@ -168,16 +162,9 @@ impl<N: Netmod> Context<N> {
             // One opened anew speaks to one opened anew: that here still speaks to the old,
             // and may be about to be closed.
             Some(asker) if asker.told.as_ref() == Some(&mine) => return Ok(()),
-            _ => {
-                let route = self
-                    .insert_vci(peer, business_card)
-                    .inspect_err(|why| self.refuse(peer, index, business_card, why))?;
-                let (theirs, told) = (business_card.clone(), Some(mine.clone()));
-                let asker = Asker { theirs, told, route };
-                let before = self.questions.set_asker(peer, index, asker);
-                self.remove_vci(before.map(|asker| asker.route));
-                route
-            }
+            _ => self
+                .insert_asker(peer, index, business_card, Some(mine.clone()))
+                .inspect_err(|why| self.refuse(peer, index, business_card, why))?,
         };
         let head = Head::new(Class::Link, ANSWER, [u64::from(index), 0, 0]);
         let _ = self.send_loose((peer, true), route, head, &mine.encode());
@@ -199,6 +186,22 @@ impl<N: Netmod> Context<N> {
             }
         }
         Ok(())
+    }
+
+    /// The route back to a peer's context that asks for the one of this index, and is the last of
+    /// those that do from now on.
+    fn insert_asker(
+        &self,
+        peer: u32,
+        index: u32,
+        business_card: &BusinessCard,
+        told: Option<BusinessCard>,
+    ) -> Result<Route, DeviceError> {
+        let route = self.insert_vci(peer, business_card)?;
+        let asker = Asker { theirs: business_card.clone(), told, route };
+        let before = self.questions.set_asker(peer, index, asker);
+        self.remove_vci(before.map(|asker| asker.route));
+        Ok(route)
     }
 
     /// A way to the context with these addresses: over the transport that

@@ -175,13 +175,9 @@ impl NetError {
     /// Returns true if it says that there is no such process (of the node), or that the
     /// connection broke: the peer's death shows soon.
     pub(crate) fn tells_end(&self) -> bool {
-        let (NetError::Call { provider, code, .. } | NetError::Operation { provider, code, .. }) =
-            self
-        else {
-            return false;
-        };
+        let Some((provider, code)) = self.code() else { return false };
         use libc::{ECANCELED, ECONNABORTED, ECONNRESET, ENOTCONN, EPIPE, ESRCH};
-        match (provider.as_str(), i32::try_from(code.abs())) {
+        match (provider, i32::try_from(code.abs())) {
             // Its own numbers (ucs/type/status.h): an I/O error, nothing there, cancelled, too late,
             // refused, not connected, reset; failures of links and of endpoints.
             ("ucx", Ok(code)) => matches!(code, 3 | 6 | 16 | 20 | 23..=25 | 40..=89),
@@ -194,12 +190,20 @@ impl NetError {
 
     /// Returns true if it says that the peer has no memory under a key, or not any more.
     pub(crate) fn tells_no_memory(&self) -> bool {
-        let (NetError::Call { provider, code, .. } | NetError::Operation { provider, code, .. }) =
-            self
-        else {
-            return false;
+        let is_it = |(provider, code): (&str, i64)| {
+            provider != "ucx" && code.abs() == i64::from(libc::ENOKEY)
         };
-        provider != "ucx" && code.abs() == i64::from(libc::ENOKEY)
+        self.code().is_some_and(is_it)
+    }
+
+    /// The provider, and the number it gave.
+    fn code(&self) -> Option<(&str, i64)> {
+        match self {
+            NetError::Call { provider, code, .. } | NetError::Operation { provider, code, .. } => {
+                Some((provider, *code))
+            }
+            _ => None,
+        }
     }
 }
 

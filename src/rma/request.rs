@@ -7,7 +7,7 @@ use super::types::Status;
 use super::{Error, ErrorKind};
 use crate::datatype::Layout;
 use crate::device::{DeviceError, Progress, Token};
-use crate::netmod::{Netmod, Op, Type};
+use crate::netmod::{NetError, Netmod, Op, Type};
 use crate::rankmap::Process;
 use crate::track::Kind;
 use std::rc::Rc;
@@ -136,13 +136,24 @@ impl<N: Netmod> Drop for Left<'_, N> {
     }
 }
 
+/// An answer that is waited for: forgotten where it has not come when the wait ends.
+struct Unanswered<'a, N: Netmod>(&'a Access<N>, &'a Rc<Answer>);
+
+impl<N: Netmod> Drop for Unanswered<'_, N> {
+    fn drop(&mut self) {
+        if self.1.get().is_none() {
+            self.0.forget_answer(self.1);
+        }
+    }
+}
+
 impl<N: Netmod> Access<N> {
     /// How an operation in flight ended, if it has.
     fn ended(&self, operation: &InFlight) -> Option<Result<(), Error>> {
         match operation {
             InFlight::Token(token, peer) => {
                 let outcome = self.context().answer(*token)?;
-                Some(outcome.map_err(|e| self.failed(self.context().attribute_failure(*peer, e))))
+                Some(outcome.map_err(|e| self.failed_towards(*peer, e)))
             }
             InFlight::Answer(answer, peer) => Some(match answer.get()? {
                 (Status::Done, _) => Ok(()),
@@ -190,16 +201,14 @@ impl<N: Netmod> Access<N> {
         peer: u32,
         answer: &Rc<Answer>,
     ) -> Result<(Status, u64), Error> {
-        let in_flight = vec![InFlight::Answer(Rc::clone(answer), peer)];
-        let mut left = Left { access: self, in_flight };
+        let unanswered = Unanswered(self, answer);
         let waited = self.context().wait(&[peer], || {
             Ok(if answer.get().is_some() { Progress::Done } else { Progress::Waiting })
         });
+        drop(unanswered);
         if let Some(answer) = answer.get() {
-            left.in_flight.clear();
             return Ok(answer);
         }
-        drop(left);
         waited?;
         Ok((Status::Dead, 0))
     }
@@ -218,6 +227,12 @@ impl<N: Netmod> Access<N> {
     pub(super) fn failed(&self, error: DeviceError) -> Error {
         let freed = matches!(&error, DeviceError::Peer { error, .. } if error.tells_no_memory());
         freed.then(|| self.dead_member()).flatten().unwrap_or(error).into()
+    }
+
+    /// The same of what a netmod says of one towards a peer.
+    #[cold]
+    pub(super) fn failed_towards(&self, peer: u32, error: NetError) -> Error {
+        self.failed(self.context().attribute_failure(peer, error))
     }
 
     fn dead_member(&self) -> Option<DeviceError> {

@@ -128,8 +128,8 @@ MPL_STATIC_INLINE_PREFIX int send_now(const MPIR_Comm * of, const void *buf, int
     size_t len = bytes_of_basic(count, datatype);
     if (unlikely(!len))
         return 0;
-    uint64_t bits = (uint64_t) (uint32_t) of->rank << 32 | (uint32_t) tag;
-    return rkw.send(rkw.state, of->context_id + MPIR_CONTEXT_INTRA_PT2PT, bits, peer, buf, len);
+    return rkw.send(rkw.state, of->context_id + MPIR_CONTEXT_INTRA_PT2PT, rkw_bits(of, tag), peer,
+                    buf, len);
 }
 
 int MPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm,

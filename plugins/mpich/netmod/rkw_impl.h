@@ -30,11 +30,17 @@ MPL_STATIC_INLINE_PREFIX uint32_t rkw_lpid(const MPIR_Comm * comm, int rank)
     return map->map ? rkw_map_lpid(map->map, rank) : (uint32_t) rank;
 }
 
+/* What a message of this process says of its sender and its tag. */
+MPL_STATIC_INLINE_PREFIX uint64_t rkw_bits(const MPIR_Comm * comm, int tag)
+{
+    return (uint64_t) (uint32_t) comm->rank << 32 | (uint32_t) tag;
+}
+
 MPL_STATIC_INLINE_PREFIX rkw_match_t rkw_to(const MPIR_Comm * comm, int rank, int tag, int offset)
 {
     rkw_match_t to;
     to.channel = (uint64_t) (comm->context_id + offset);
-    to.bits = (uint64_t) (uint32_t) comm->rank << 32 | (uint32_t) tag;
+    to.bits = rkw_bits(comm, tag);
     to.ignore = 0;
     to.peer = rkw_lpid(comm, rank);
     return to;

@@ -128,10 +128,7 @@ impl<N: Netmod> Access<N> {
 
     pub(super) fn provider_error(&self, remote: &Remote, call: &'static str, rc: isize) -> Error {
         match self.endpoint(remote) {
-            Ok((netmod, _)) => {
-                let error = netmod.explain(call, rc);
-                self.failed(self.context.attribute_failure(remote.peer, error))
-            }
+            Ok((netmod, _)) => self.failed_towards(remote.peer, netmod.explain(call, rc)),
             Err(e) => e,
         }
     }
@@ -149,6 +146,6 @@ impl<N: Netmod> Access<N> {
                 })
             })
             .inspect_err(|_| self.context.forget(token))?;
-        result.map_err(|e| self.failed(self.context.attribute_failure(peer, e)))
+        result.map_err(|e| self.failed_towards(peer, e))
     }
 }

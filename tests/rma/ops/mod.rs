@@ -73,8 +73,8 @@ pub fn all<N: Opens>(name: &str, nodes: u32, env: &[(&'static str, &str)]) -> Ve
     add("allocated/requests", 3, layouts::requests::<N, ALLOCATED>);
     add("created/requests", 3, layouts::requests::<N, CREATED>);
     add("contexts", 3, threads::contexts::<N>);
-    add("signals of contexts", 3, threads::signals::<N>);
-    add("signals alone of contexts", 2, threads::signals_alone::<N>);
+    add("signals of contexts", 3, threads::signals::<N, false>);
+    add("signals alone of contexts", 2, threads::signals::<N, true>);
     add("windows of threads", 3, threads::windows_at_once::<N>);
     add("first contact of threads", 6, threads::first_contact::<N>);
     if nodes == 1 {

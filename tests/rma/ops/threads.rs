@@ -85,8 +85,9 @@ pub fn contexts<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     dynamic.free().map_err(text)
 }
 
-/// A group's access epoch on a further context: its signals arrive too.
-pub fn signals<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+/// A group's access epoch on a further context: its signals arrive too, also where without an
+/// operation what completes it is the first packet of that context, which is closed at once.
+pub fn signals<N: Opens, const ALONE: bool>(boot: Arc<dyn Boot>) -> Result {
     let context = N::open_with(boot, &Options::default().threads(true))?;
     let world = Communicator::world(&context);
     let (me, n) = (world.rank(), world.size());
@@ -98,7 +99,9 @@ pub fn signals<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             let context = device.context_at(1).map_err(text)?;
             let access = Access::open(&state, &context, map).map_err(text)?;
             access.start(&[to], Assert::NOCHECK).map_err(text)?;
-            access.accumulate(&[[0.5_f32, 2.0]], Op::Sum, to, 0).map_err(text)?;
+            if !ALONE {
+                access.accumulate(&[[0.5_f32, 2.0]], Op::Sum, to, 0).map_err(text)?;
+            }
             access.complete().map_err(text)
         });
         first.post(&[(me + n - 1) % n], Assert::NOCHECK).map_err(text)?;
@@ -110,37 +113,9 @@ pub fn signals<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         thread.join().map_err(|_| "a thread panicked")?
     })?;
     let bytes = own(&first)?;
-    let want = [0.5_f32.to_ne_bytes(), 2.0_f32.to_ne_bytes()].concat();
+    let want = if ALONE { [0.0_f32; 2] } else { [0.5, 2.0] };
+    let want = want.map(f32::to_ne_bytes).concat();
     same("by the signal's time", &bytes, &want)?;
-    world.barrier().map_err(text)?;
-    drop(state);
-    first.free().map_err(text)
-}
-
-/// As [`signals`], without an operation: what completes the epoch is the first packet of the further
-/// context, which is closed at once.
-pub fn signals_alone<N: Opens>(boot: Arc<dyn Boot>) -> Result {
-    let context = N::open_with(boot, &Options::default().threads(true))?;
-    let world = Communicator::world(&context);
-    let (me, n) = (world.rank(), world.size());
-    let mut first = make::<N, CREATED>(&world, 8, 8)?;
-    let (device, to) = (context.device(), (me + 1) % n);
-    let (state, map) = (first.state().map_err(text)?, world.map());
-    std::thread::scope(|scope| -> Result {
-        let thread = scope.spawn(|| -> Result {
-            let context = device.context_at(1).map_err(text)?;
-            let access = Access::open(&state, &context, map).map_err(text)?;
-            access.start(&[to], Assert::NOCHECK).map_err(text)?;
-            access.complete().map_err(text)
-        });
-        first.post(&[(me + n - 1) % n], Assert::NOCHECK).map_err(text)?;
-        first.wait().map_err(text)?;
-        while !thread.is_finished() {
-            context.progress().map_err(text)?;
-            std::thread::yield_now();
-        }
-        thread.join().map_err(|_| "a thread panicked")?
-    })?;
     world.barrier().map_err(text)?;
     drop(state);
     first.free().map_err(text)
