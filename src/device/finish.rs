@@ -66,9 +66,11 @@ impl<N: Netmod> Context<N> {
         self.outwait(limits, || unsettled.iter().copied().filter(unanswered).collect())?;
         let has_more = |netmod: &N, endpoint: &_, dest| !netmod.is_drained(endpoint, dest);
         let is_left = |&peer: &u32| waits(peer, true) && self.at_provider(peer, has_more);
+        // (A provider may have them only as the peers' first contexts make progress, whose threads
+        // may wait for those of further ones.)
         let streams_on = |&(peer, route): &(u32, Route)| {
             let endpoint = self.endpoint(route.transport);
-            waits(peer, true) && endpoint.is_some_and(|(n, e)| has_more(n, e, route.dest))
+            waits(peer, false) && endpoint.is_some_and(|(n, e)| has_more(n, e, route.dest))
         };
         let streams: Vec<(u32, Route)> =
             self.streams.to_firsts().into_iter().filter_map(|it| Some((it.0, it.1?))).collect();

@@ -75,6 +75,7 @@ pub fn all<N: Opens>(name: &str, nodes: u32, env: &[(&'static str, &str)]) -> Ve
     add("contexts", 3, threads::contexts::<N>);
     add("signals of contexts", 3, threads::signals::<N, false>);
     add("signals alone of contexts", 2, threads::signals::<N, true>);
+    add("signals of contexts that are closed first", 3, threads::signals_behind::<N>);
     add("windows of threads", 3, threads::windows_at_once::<N>);
     add("first contact of threads", 6, threads::first_contact::<N>);
     if nodes == 1 {

@@ -121,6 +121,32 @@ pub fn signals<N: Opens, const ALONE: bool>(boot: Arc<dyn Boot>) -> Result {
     first.free().map_err(text)
 }
 
+/// The same, where the first contexts, which those signals are for, make no progress until the
+/// further ones are closed: each process waits for its thread first.
+pub fn signals_behind<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open_with(boot, &Options::default().threads(true))?;
+    let world = Communicator::world(&context);
+    let (me, n) = (world.rank(), world.size());
+    let mut first = make::<N, CREATED>(&world, 8, 8)?;
+    let (device, to) = (context.device(), (me + 1) % n);
+    for _ in 0..3 {
+        let (state, map) = (first.state().map_err(text)?, world.map());
+        std::thread::scope(|scope| -> Result {
+            let thread = scope.spawn(|| -> Result {
+                let context = device.context_at(1).map_err(text)?;
+                let access = Access::open(&state, &context, map).map_err(text)?;
+                access.start(&[to], Assert::NOCHECK).map_err(text)?;
+                access.complete().map_err(text)
+            });
+            first.post(&[(me + n - 1) % n], Assert::NOCHECK).map_err(text)?;
+            thread.join().map_err(|_| "a thread panicked")?
+        })?;
+        first.wait().map_err(text)?;
+        world.barrier().map_err(text)?;
+    }
+    first.free().map_err(text)
+}
+
 /// Windows that several threads make at the same time, each on a communicator
 /// of its own: no two take one key for their memory. The first context, which has none,
 /// carries out what they ask of it.
