@@ -93,7 +93,7 @@ pub(crate) fn is_exiting(pidfd: i32) -> bool {
     let Some(stat) = pid.trim().parse().ok().and_then(stat_after_name) else { return true };
     // state parent group session terminal its-group flags
     let flags = stat.split_ascii_whitespace().nth(6).and_then(|flags| flags.parse::<u64>().ok());
-    flags.is_some_and(|flags| flags & PF_EXITING != 0)
+    flags.is_some_and(|flags| flags & PF_EXITING != 0) && !has_threads(&stat)
 }
 
 /// A descriptor that polls readable once process `pid` has ended.
@@ -135,7 +135,14 @@ pub(crate) fn ended(pid: u32) -> bool {
     if unsafe { libc::kill(pid as libc::pid_t, 0) } != 0 {
         return Error::last_os_error().raw_os_error() == Some(libc::ESRCH);
     }
-    stat_after_name(pid).is_some_and(|stat| stat.starts_with(['Z', 'X']))
+    stat_after_name(pid).is_some_and(|stat| stat.starts_with(['Z', 'X']) && !has_threads(&stat))
+}
+
+/// Returns true if what [`stat_after_name`] tells is of a process with other threads than its first,
+/// which live on where that one has ended by pthread_exit(3).
+fn has_threads(stat: &str) -> bool {
+    let count = stat.split_ascii_whitespace().nth(17).and_then(|count| count.parse::<u32>().ok());
+    count.is_some_and(|count| count > 1)
 }
 
 /// Start time of `pid` in clock ticks since boot: field 22 of
@@ -221,6 +228,35 @@ mod tests {
         assert!(start_time(pid).is_some());
         assert_eq!(start_time(pid), start_time(pid));
         assert_eq!(start_time(u32::MAX), None);
+    }
+
+    /// Its first thread may have ended by pthread_exit(3).
+    #[test]
+    #[cfg_attr(miri, ignore = "forks")]
+    fn a_process_lives_as_long_as_one_of_its_threads() {
+        // SAFETY: the child starts a thread and ends its first one; nothing of this process is
+        // used there.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            std::thread::spawn(|| std::thread::sleep(Duration::from_secs(60)));
+            // SAFETY: ends this thread alone.
+            unsafe { libc::syscall(libc::SYS_exit, 0) };
+        }
+        let pid = child as u32;
+        let fd = pidfd_open(pid).unwrap();
+        while stat_after_name(pid).is_some_and(|stat| !stat.starts_with('Z')) {
+            std::thread::yield_now();
+        }
+        let lives = !ended(pid) && !is_exiting(fd.as_raw_fd());
+        // SAFETY: a child of ours, not reaped yet.
+        unsafe { libc::kill(child, libc::SIGKILL) };
+        while !has_exited(&fd) {
+            std::thread::yield_now();
+        }
+        let ended = ended(pid);
+        // SAFETY: reaped once; the status is not asked for.
+        unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+        assert!(lives && ended, "{lives} {ended}");
     }
 
     #[test]

@@ -34,7 +34,16 @@ pub struct Liveness {
 struct Watched {
     entries: Vec<(u32, OwnedFd)>,
     poll: Vec<libc::pollfd>,
-    dead: Option<u32>,
+    /// Those that had ended before they were watched, and one that [`Liveness::dead`] found.
+    dead: Vec<u32>,
+}
+
+impl Watched {
+    fn add_dead(&mut self, rank: u32) {
+        if !self.dead.contains(&rank) {
+            self.dead.push(rank);
+        }
+    }
 }
 
 impl Default for Liveness {
@@ -64,7 +73,7 @@ impl Liveness {
                 Watch::Watched
             }
             Err(Watch::Dead) => {
-                watched.dead.get_or_insert(rank);
+                watched.add_dead(rank);
                 Watch::Dead
             }
             Err(other) => other,
@@ -78,34 +87,33 @@ impl Liveness {
             watched.entries.swap_remove(at);
             watched.poll.swap_remove(at);
         }
-        if watched.dead == Some(rank) {
-            watched.dead = None;
-        }
+        watched.dead.retain(|&known| known != rank);
     }
 
     /// A watched peer that has ended, if any: one poll(2) over all watched
     /// peers, no waiting. Meant for a slow path, not for every operation.
     pub fn dead(&self) -> Option<u32> {
         let mut watched = self.lock();
-        if watched.dead.is_some() || watched.poll.is_empty() {
-            return watched.dead;
+        if !watched.dead.is_empty() || watched.poll.is_empty() {
+            return watched.dead.first().copied();
         }
         if os::poll(&mut watched.poll, Duration::ZERO).unwrap_or(0) == 0 {
             return None;
         }
         let at = watched.poll.iter().position(|entry| entry.revents != 0)?;
-        watched.dead = Some(watched.entries[at].0);
-        watched.dead
+        let rank = watched.entries[at].0;
+        watched.add_dead(rank);
+        Some(rank)
     }
 
     /// All watched peers that have ended, by one poll(2).
     pub fn all_dead(&self) -> Vec<u32> {
         let mut watched = self.lock();
         let Watched { entries, poll, dead } = &mut *watched;
-        let mut all: Vec<u32> = dead.iter().copied().collect();
+        let mut all = dead.clone();
         if os::poll(poll, Duration::ZERO).unwrap_or(0) > 0 {
             let ended = entries.iter().zip(poll).filter(|(_, state)| state.revents != 0);
-            all.extend(ended.map(|((rank, _), _)| *rank).filter(|&rank| *dead != Some(rank)));
+            all.extend(ended.map(|((rank, _), _)| *rank).filter(|rank| !dead.contains(rank)));
         }
         all
     }
@@ -113,7 +121,7 @@ impl Liveness {
     /// Returns true if the watched peer `rank` has ended.
     pub fn is_dead(&self, rank: u32) -> bool {
         let mut watched = self.lock();
-        if watched.dead == Some(rank) {
+        if watched.dead.contains(&rank) {
             return true;
         }
         let Some(at) = watched.entries.iter().position(|(known, _)| *known == rank) else {
@@ -201,7 +209,13 @@ mod tests {
         assert_eq!(liveness.all_dead(), [3]);
         assert_eq!(liveness.dead(), Some(3));
         assert_eq!(liveness.all_dead(), [3]);
-        assert_eq!(Liveness::new().watch(3, &id), Watch::Dead);
+        let late = Liveness::new();
+        for rank in [3, 4, 3] {
+            assert_eq!(late.watch(rank, &id), Watch::Dead);
+        }
+        assert_eq!((late.all_dead(), late.is_dead(4)), (vec![3, 4], true));
+        late.forget(3);
+        assert_eq!((late.all_dead(), late.dead()), (vec![4], Some(4)));
     }
 
     #[test]

@@ -35,6 +35,8 @@ struct Connection {
     input: VecDeque<u8>,
     /// `barrier_out` came while another answer was awaited.
     barrier_out: bool,
+    /// `barrier_in` is not answered yet.
+    fencing: bool,
     published: HashSet<String>,
     finalized: bool,
 }
@@ -58,6 +60,7 @@ impl Pmi1 {
             fd,
             input: VecDeque::new(),
             barrier_out: false,
+            fencing: false,
             published: HashSet::new(),
             finalized: false,
         };
@@ -124,8 +127,12 @@ impl Boot for Pmi1 {
         {
             let mut connection = self.connection();
             connection.check_open("fence")?;
-            connection.barrier_out = false;
-            connection.send("cmd=barrier_in")?;
+            // One that was given up is gone on with: nobody counts twice for one fence.
+            if !connection.fencing {
+                connection.barrier_out = false;
+                connection.send("cmd=barrier_in")?;
+                connection.fencing = true;
+            }
         }
         for round in 0u32.. {
             // The lock is free while idle runs, which may want a value.
@@ -139,7 +146,7 @@ impl Boot for Pmi1 {
                     return Err(answer.refused("barrier_out was due"));
                 }
                 if connection.barrier_out {
-                    connection.barrier_out = false;
+                    (connection.barrier_out, connection.fencing) = (false, false);
                     return Ok(());
                 }
             }

@@ -14,10 +14,35 @@ pub(super) const LIVENESS_INTERVAL: Duration = Duration::from_millis(20);
 /// A failure without a known peer.
 pub(super) const NOBODY: u32 = u32::MAX;
 
+/// A failure of operations nobody waits for.
+struct Failure {
+    /// The peer, or [`NOBODY`].
+    rank: u32,
+    /// The first one that nobody was told of.
+    error: NetError,
+    /// Counts failures and listeners.
+    number: u64,
+    /// The listeners that know of it.
+    told: Vec<u64>,
+}
+
+/// Who is told of failures, each once, that came after it was made: what a provider reports does not
+/// say whose operation it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Listener(u64);
+
+impl Failure {
+    fn is_news(&self, Listener(listener): Listener) -> bool {
+        self.number > listener && !self.told.contains(&listener)
+    }
+}
+
 /// Failures and deaths as far as a context knows of them.
 pub(super) struct Failures {
-    /// Failures of operations nobody waits for, for the next flush.
-    untold: RefCell<Vec<(u32, NetError)>>,
+    /// Of each peer the last ones, for the next flushes.
+    failures: RefCell<Vec<Failure>>,
+    /// Failures and listeners so far.
+    count: Cell<u64>,
     /// Peers known to be dead. What is under way towards them is not waited
     /// for: shared memory would never complete it.
     lost: RefCell<Vec<u32>>,
@@ -40,7 +65,8 @@ pub(super) struct Failures {
 impl Failures {
     pub(super) fn new() -> Failures {
         Failures {
-            untold: RefCell::default(),
+            failures: RefCell::default(),
+            count: Cell::new(0),
             lost: RefCell::default(),
             has_lost: Cell::new(false),
             renewed: RefCell::default(),
@@ -53,37 +79,55 @@ impl Failures {
         }
     }
 
-    /// Keeps a failure for the next flush.
+    fn next_number(&self) -> u64 {
+        self.count.set(self.count.get() + 1);
+        self.count.get()
+    }
+
+    /// One that is told of the failures from now on.
+    pub(super) fn listener(&self) -> Listener {
+        Listener(self.next_number())
+    }
+
+    /// Keeps a failure for the next flush of each listener.
     pub(super) fn add(&self, rank: u32, error: NetError) {
         let lost = self.lost.borrow();
         // What a dead peer leaves behind was reported with its death.
         if lost.contains(&rank) || (rank == NOBODY && !lost.is_empty()) {
             return;
         }
-        let mut untold = self.untold.borrow_mut();
-        // The first few tell the story; a dead peer can produce thousands.
-        if untold.len() < 64 {
-            untold.push((rank, error));
+        let number = self.next_number();
+        let mut failures = self.failures.borrow_mut();
+        match failures.iter_mut().find(|it| it.rank == rank) {
+            // The first tells the story; a dead peer can produce thousands.
+            Some(known) if known.told.is_empty() => known.number = number,
+            Some(known) => *known = Failure { rank, error, number, told: Vec::new() },
+            None => failures.push(Failure { rank, error, number, told: Vec::new() }),
         }
     }
 
-    /// The first failure of operations towards these, left in.
-    pub(super) fn first(&self, among: impl Fn(u32) -> bool) -> Option<(u32, NetError)> {
-        self.untold.borrow().iter().find(|(rank, _)| among(*rank)).cloned()
+    /// The first failure of operations towards these that the listener does not know of yet.
+    pub(super) fn first(
+        &self,
+        listener: Listener,
+        among: impl Fn(u32) -> bool,
+    ) -> Option<(u32, NetError)> {
+        let failures = self.failures.borrow();
+        let first = failures.iter().find(|it| among(it.rank) && it.is_news(listener))?;
+        Some((first.rank, first.error.clone()))
     }
 
-    /// The first failure of an operation towards `peer`; all of them are taken out.
-    pub(super) fn take_of(&self, peer: u32) -> Option<NetError> {
-        let mut untold = self.untold.borrow_mut();
-        let at = untold.iter().position(|(rank, _)| *rank == peer)?;
-        let first = untold.remove(at).1;
-        untold.retain(|(rank, _)| *rank != peer);
-        Some(first)
+    /// Tells the listener of the failure of operations towards `rank`, if it does not know of it.
+    pub(super) fn tell(&self, listener: Listener, rank: u32) -> Option<NetError> {
+        let mut failures = self.failures.borrow_mut();
+        let failure = failures.iter_mut().find(|it| it.rank == rank && it.is_news(listener))?;
+        failure.told.push(listener.0);
+        Some(failure.error.clone())
     }
 
     /// Forgets the failures without a known peer.
     pub(super) fn forget_nobodys(&self) {
-        self.untold.borrow_mut().retain(|(rank, _)| *rank != NOBODY);
+        self.failures.borrow_mut().retain(|it| it.rank != NOBODY);
     }
 
     /// Notes that a peer is dead, which explains its failures and those without
@@ -95,7 +139,7 @@ impl Failures {
         }
         lost.push(rank);
         self.has_lost.set(true);
-        self.untold.borrow_mut().retain(|(about, _)| ![rank, NOBODY].contains(about));
+        self.failures.borrow_mut().retain(|it| ![rank, NOBODY].contains(&it.rank));
         true
     }
 
@@ -134,7 +178,7 @@ impl Failures {
 
     /// Forgets a peer whose number another process will have.
     pub(super) fn forget(&self, rank: u32) {
-        self.untold.borrow_mut().retain(|(about, _)| *about != rank);
+        self.failures.borrow_mut().retain(|it| it.rank != rank);
         self.renewed.borrow_mut().retain(|&known| known != rank);
         self.watched.borrow_mut().remove(&rank);
         self.last_watched.set(None);
@@ -143,9 +187,14 @@ impl Failures {
         self.has_lost.set(!lost.is_empty());
     }
 
-    /// Returns true once: all peers on the node are to be watched from now on.
+    /// All peers on the node are watched from now on; returns true if they were not.
     pub(super) fn add_node(&self) -> bool {
         !self.node_watched.replace(true)
+    }
+
+    /// Returns true if all peers on the node are watched.
+    pub(super) fn has_node(&self) -> bool {
+        self.node_watched.get()
     }
 
     /// Returns true once in so many rounds of a loop: it is time to look at the clock.
@@ -187,6 +236,7 @@ mod tests {
     #[test]
     fn a_death_explains_what_failed() {
         let failures = Failures::new();
+        let listener = failures.listener();
         for rank in [3, NOBODY, 5] {
             failures.add(rank, NetError::Corrupt);
         }
@@ -194,12 +244,30 @@ mod tests {
         assert!(!failures.add_lost(3));
         failures.add(3, NetError::Corrupt);
         failures.add(NOBODY, NetError::Corrupt);
-        assert!(matches!(failures.first(|_| true), Some((5, _))));
-        assert!(failures.take_of(5).is_some());
-        assert!(failures.first(|_| true).is_none());
+        assert!(matches!(failures.first(listener, |_| true), Some((5, _))));
+        assert!(failures.tell(listener, 5).is_some());
+        assert!(failures.first(listener, |_| true).is_none());
         assert!(failures.is_lost(3) && failures.first_lost_below(4) == Some(3));
         assert!(failures.add_watched(3) && !failures.add_watched(3));
         failures.forget(3);
         assert!(!failures.is_lost(3) && !failures.has_lost() && failures.add_watched(3));
+    }
+
+    #[test]
+    fn each_listener_is_told_once_of_what_failed_since_it_came() {
+        let failures = Failures::new();
+        let [a, b] = [(); 2].map(|()| failures.listener());
+        failures.add(5, NetError::Corrupt);
+        failures.add(6, NetError::Corrupt);
+        let late = failures.listener();
+        assert!(failures.tell(a, 5).is_some() && failures.tell(a, 5).is_none());
+        assert!(matches!(failures.first(a, |_| true), Some((6, _))));
+        assert!(matches!(failures.first(b, |_| true), Some((5, _))));
+        assert!(failures.first(late, |_| true).is_none());
+        failures.add(5, NetError::Corrupt);
+        for listener in [a, b, late] {
+            assert!(failures.tell(listener, 5).is_some() && failures.tell(listener, 5).is_none());
+        }
+        assert_eq!(failures.failures.borrow().len(), 2);
     }
 }

@@ -46,8 +46,9 @@ impl<N: Netmod> Context<N> {
         let mut streams = self.streams.by_asker.borrow_mut();
         let stream = streams.entry((peer, 0)).or_default();
         if stream.route.is_none() {
+            let business_card = self.business_card()?.encode();
             (stream.route, stream.incarnation) = (Some(route), self.streams.incarnation);
-            stream.push(BUSINESS_CARD, self.index(), self.business_card()?.encode().into());
+            stream.push(BUSINESS_CARD, self.index(), business_card.into());
         }
         stream.push(FORWARDED, self.index(), self.wrapped(head, body));
         self.push_stream(peer, stream);

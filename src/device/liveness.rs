@@ -3,7 +3,7 @@
 use super::DeviceError;
 use super::channels::{Channels, Enrolled};
 use super::context::{ANYBODY, Context};
-use super::failures::NOBODY;
+use super::failures::{Listener, NOBODY};
 use super::walks::Walks;
 use crate::av::Transport;
 use crate::boot::Fate;
@@ -22,26 +22,37 @@ const DEATH_SHOWS: Duration = Duration::from_millis(200);
 const HOPELESS: Duration = Duration::from_secs(2);
 
 impl<N: Netmod> Context<N> {
-    /// The first failure of tracked operations towards `peer` that nobody waited
-    /// for; all are taken out.
-    pub(crate) fn take_failure_of(&self, peer: u32) -> Option<DeviceError> {
-        let error = self.failures.take_of(peer)?;
+    /// One that [`Context::take_failure`] tells of the failures from now on.
+    pub(crate) fn failure_listener(&self) -> Listener {
+        self.failures.listener()
+    }
+
+    /// Tells of the failure of tracked operations towards `peer` that nobody waited for, once.
+    pub(crate) fn take_failure_of(&self, listener: Listener, peer: u32) -> Option<DeviceError> {
+        let error = self.failures.tell(listener, peer)?;
         Some(self.attribute_failure(peer, error))
     }
 
-    /// A failure of any operation towards these peers that nobody waited for, taken out.
+    /// Tells of a failure of any operation towards these peers that nobody waited for, once.
     /// Injected puts fail without an address: a death explains them where there is one, of
     /// whomever.
-    pub(crate) fn take_failure(&self, among: impl Fn(u32) -> bool) -> Option<DeviceError> {
-        let (rank, error) = self.failures.first(|rank| rank == NOBODY || among(rank))?;
+    pub(crate) fn take_failure(
+        &self,
+        listener: Listener,
+        among: impl Fn(u32) -> bool,
+    ) -> Option<DeviceError> {
+        let (rank, error) = self.failures.first(listener, |rank| rank == NOBODY || among(rank))?;
         if rank != NOBODY {
-            return self.take_failure_of(rank);
+            return self.take_failure_of(listener, rank);
         }
         let dead = self.await_death(|| self.device().dead_peers().first().copied());
-        self.failures.forget_nobodys();
+        match dead {
+            Some(_) => self.failures.forget_nobodys(),
+            None => drop(self.failures.tell(listener, NOBODY)),
+        }
         match dead {
             Some(rank) if among(rank) => Some(DeviceError::PeerDied { rank }),
-            Some(_) => self.take_failure(among),
+            Some(_) => self.take_failure(listener, among),
             None => Some(DeviceError::Net(error)),
         }
     }
@@ -376,13 +387,14 @@ impl<N: Netmod> Context<N> {
         {
             return Err(DeviceError::PeerDied { rank });
         }
-        if self.failures.add_node() {
+        if !self.failures.has_node() {
             for process in &self.device().node_peers() {
                 match self.device().watch(process.lpid) {
                     Err(DeviceError::PeerDied { .. }) => {}
                     other => other?,
                 }
             }
+            self.failures.add_node();
         }
         let new = |rank: &u32| !self.failures.is_lost(*rank);
         if let Some(rank) = self.device().dead_peers().into_iter().find(new) {

@@ -78,6 +78,7 @@ pub(crate) use completions::{Outcome, Token};
 pub use context::Context;
 pub(crate) use context::{ANYBODY, PacketHandler};
 pub use error::DeviceError;
+pub(crate) use failures::Listener;
 pub(crate) use keys::Key;
 #[cfg(feature = "ofi")]
 pub use open::open_ofi;

@@ -7,7 +7,7 @@ use super::registration::{Registration, RemoteKey};
 use super::state::WindowState;
 use super::types::{AccessPath, Lock};
 use crate::av::Entry;
-use crate::device::{BouncePool, Context, FRAGMENT};
+use crate::device::{BouncePool, Context, FRAGMENT, Listener};
 use crate::netmod::Netmod;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -64,6 +64,10 @@ pub(super) struct FoundTarget {
 pub(super) struct ColdState<N: Netmod> {
     pub(super) rma_handler: Rc<RmaHandler<N>>,
     pub(super) outstanding: Rc<OutstandingRequests>,
+    /// Of operations that failed while nobody waited for them.
+    pub(super) failure_listener: Listener,
+    /// Flushes that have not asked all marked ranks yet.
+    pub(super) flushes_that_ask: Cell<u32>,
     /// Locks of single ranks, in their order, but for `only`.
     pub(super) locks: RefCell<Vec<Held>>,
     /// The target of the short path.
@@ -106,6 +110,8 @@ impl<N: Netmod> ColdState<N> {
         ColdState {
             rma_handler: RmaHandler::of(context),
             outstanding: Rc::default(),
+            failure_listener: context.failure_listener(),
+            flushes_that_ask: Cell::new(0),
             locks: RefCell::default(),
             short: RefCell::new(None),
             only: Cell::new(None),

@@ -63,8 +63,8 @@ impl Seat {
 
     fn is_dead(&self) -> bool {
         let pid = self.pid.load(Ordering::Relaxed);
-        process::ended(pid)
-            || process::start_time(pid) != Some(self.start_time.load(Ordering::Relaxed))
+        let is_another = |time| time != self.start_time.load(Ordering::Relaxed);
+        process::ended(pid) || process::start_time(pid).is_some_and(is_another)
     }
 }
 

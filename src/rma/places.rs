@@ -77,8 +77,10 @@ impl<'l> Parts<'l> {
     ) -> Parts<'l> {
         let (bytes, block) = (layout.size(), size as u64);
         let whole = Columns { side_by_side: 1, count: 1, bytes, block };
-        let fit = |c: &Columns| c.block.is_multiple_of(block) && longest >= SHORT;
         let lines = (longest as u64 / FOR_LINE).clamp(1, ROW);
+        // (Blocks of columns that overlap may be long.)
+        let is_short = |c: &Columns| lines * c.side_by_side * c.block <= longest as u64 / 2;
+        let fit = |c: &Columns| c.block.is_multiple_of(block) && longest >= SHORT && is_short(c);
         let rows = |c: Columns| Columns { side_by_side: lines * c.side_by_side, ..c };
         let columns = layout.columns().filter(fit).map_or(whole, rows);
         let (passed, done) = (0, 0);
@@ -258,6 +260,21 @@ mod tests {
 
     fn offsets(layout: &Layout) -> Vec<i64> {
         layout.blocks_from(0).flat_map(|(at, len)| at..at + len as i64).collect()
+    }
+
+    /// As the target of a get may have them.
+    #[test]
+    fn columns_that_overlap_are_cut() {
+        let rows = Layout::hvector(4, 600, 2048, &Layout::basic(Basic::U8)).unwrap();
+        let windows = Layout::hvector(64, 1, 8, &rows).unwrap();
+        for longest in [SHORT, 8 << 10, 16 << 10] {
+            let (mut body, mut bytes) = (vec![0; longest], 0);
+            let mut parts = Parts::new(&windows, longest, 0, 1);
+            while let Some((cut, _)) = parts.cut(&mut body).unwrap() {
+                bytes += cut.bytes();
+            }
+            assert_eq!(bytes as u64, windows.size(), "{longest}");
+        }
     }
 
     /// A put to memory whose middle is exposed, or a get of so many bytes: its status, and

@@ -19,7 +19,7 @@ impl Holder {
     pub(crate) fn current() -> Holder {
         let pid = std::process::id();
         // (Peers see what this process sees: none of them attaches from elsewhere.)
-        let began = if process::proc_knows(pid) { began(pid) } else { 0 };
+        let began = began(pid).filter(|_| process::proc_knows(pid)).unwrap_or(0);
         Holder(u64::from(pid) | began << 32)
     }
 
@@ -38,14 +38,14 @@ impl Holder {
 
     /// Returns true if the process is no more.
     pub(crate) fn has_ended(self) -> bool {
-        let pid = self.pid();
-        process::ended(pid) || (self.0 >> 32 != 0 && began(pid) != self.0 >> 32)
+        let (pid, start) = (self.pid(), self.0 >> 32);
+        process::ended(pid) || (start != 0 && began(pid).is_some_and(|now| now != start))
     }
 }
 
-/// Half of a process's start time, 0 if unknown.
-fn began(pid: u32) -> u64 {
-    u64::from(process::start_time(pid).unwrap_or(0) as u32)
+/// Half of a process's start time, if known.
+fn began(pid: u32) -> Option<u64> {
+    process::start_time(pid).map(|time| u64::from(time as u32))
 }
 
 /// A process's lock, as another or itself takes it.
@@ -158,12 +158,33 @@ mod tests {
         assert_eq!(count.into_inner(), 40_000);
     }
 
+    /// Who may open no file knows nothing of when others began.
+    #[test]
+    #[cfg_attr(miri, ignore = "forks")]
+    fn who_has_no_descriptor_takes_nobody_for_dead() {
+        let me = Holder::current();
+        // SAFETY: the child asks for its parent, and leaves at once.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            // SAFETY: of this process alone, whose last call ends it.
+            unsafe {
+                libc::setrlimit(libc::RLIMIT_NOFILE, &none);
+                libc::_exit(i32::from(me.has_ended()));
+            }
+        }
+        let mut status = 0;
+        // SAFETY: the kernel writes the status it was given a place for.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status}");
+    }
+
     /// A process that is no more, and one whose number is another's now.
     #[test]
     #[cfg_attr(miri, ignore = "starts processes")]
     fn who_has_ended_has_it_no_more() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        let ended = Holder(u64::from(child.id()) | began(child.id()) << 32);
+        let ended = Holder(u64::from(child.id()) | began(child.id()).unwrap() << 32);
         child.wait().unwrap();
         let me = Holder::current();
         assert!(!me.has_ended());

@@ -12,6 +12,7 @@ use std::io::{BufRead, BufReader};
 use std::os::fd::AsRawFd;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 fn no_children_left() {
@@ -36,6 +37,8 @@ fn part(name: &str) {
         "control from outside" => control_from_outside(),
         "exits" => exits(),
         "abort" => abort(),
+        "two aborts" => two_aborts(),
+        "two at once" => two_at_once(),
         "timeout" => timeout(),
         "sleepers" => sleepers(),
         "pinned" => pinned(),
@@ -166,6 +169,66 @@ fn abort() {
     no_children_left();
 }
 
+fn two_aborts() {
+    let outcome = run(2, |boot| {
+        if boot.rank() == 0 {
+            // (The other ignores SIGTERM by then.)
+            boot.fence(&mut || ()).unwrap();
+            boot.abort(3, "this abort is part of the test");
+        }
+        // SAFETY: takes integers.
+        unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
+        boot.fence(&mut || ()).unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        boot.abort(0, "so is this one");
+    });
+    assert_eq!((outcome.aborted, outcome.exit_code()), (Some((0, 3)), 3));
+    no_children_left();
+}
+
+/// Signals go to the ranks of both, and are the caller's own again once both have ended.
+fn two_at_once() {
+    static CAME: AtomicU32 = AtomicU32::new(0);
+    extern "C" fn count(_: i32) {
+        CAME.fetch_add(1, Ordering::Relaxed);
+    }
+    let own: extern "C" fn(i32) = count;
+    // SAFETY: the handler is async-signal-safe.
+    unsafe { libc::signal(libc::SIGTERM, own as libc::sighandler_t) };
+    let handler = || {
+        // SAFETY: sigaction structs are plain data; it is only asked for.
+        unsafe {
+            let mut now: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(libc::SIGTERM, std::ptr::null(), &mut now);
+            now.sa_sigaction
+        }
+    };
+    let before = handler();
+    let sleeping = || {
+        local::spawn(&Options::new(1), move |_| {
+            std::thread::sleep(Duration::from_secs(60));
+            0
+        })
+        .unwrap()
+    };
+    let jobs = [sleeping(), sleeping()];
+    std::thread::scope(|scope| {
+        let waiting = jobs.map(|job| scope.spawn(|| job.wait().unwrap()));
+        std::thread::sleep(Duration::from_millis(300));
+        while handler() == before {
+            std::thread::yield_now();
+        }
+        // SAFETY: takes integers.
+        unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
+        for job in waiting {
+            assert_eq!(job.join().unwrap().exits, [Exit::Signal(libc::SIGTERM)]);
+        }
+    });
+    assert_eq!(handler(), before);
+    assert_ne!(CAME.load(Ordering::Relaxed), 0);
+    no_children_left();
+}
+
 /// A stopped peer is named as missing, and is not taken for dead.
 fn timeout() {
     let job = local::spawn(&Options::new(3), |boot| {
@@ -290,6 +353,8 @@ parts! {
     a_caller_can_kill_a_rank "control from outside"
     exits_are_reported "exits"
     abort_ends_the_job "abort"
+    who_aborts_first_gives_the_code "two aborts"
+    two_jobs_are_waited_for_at_once "two at once"
     ranks_are_pinned "pinned"
     a_dropped_job_ends "dropped"
     key_space_is_limited "space"

@@ -303,6 +303,24 @@ pub fn only_the_first(output: &Output) -> Result {
     clean(output)
 }
 
+/// Several die of whom nobody has heard by then: a receive from anybody ends for each of them.
+pub fn unheard<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let m = Messenger::open(&world).map_err(text)?;
+    if world.rank() > 0 {
+        std::thread::sleep(Duration::from_millis(300));
+        signal(std::process::id(), libc::SIGKILL);
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    for _ in 1..world.size() {
+        ensure!(m.recv(&mut [], Any, 1).is_err(), "a message of nobody");
+    }
+    let last = m.recv(&mut [], Any, 1);
+    ensure!(matches!(last, Err(MsgError::NobodyLeft { others: 2 })), "{last:?}");
+    Ok(())
+}
+
 /// A stopped peer is waited for.
 pub fn stopped<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     super::world::<N>(boot, |world, m| {

@@ -93,6 +93,9 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
         Scenario::new(format!("killed when first met/{name}"), 10, deaths::last_moments::<N>);
     let last = last.verdict(deaths::only_the_first).library(UCX_ABORTS);
     all.push(env.iter().fold(last, |s, (k, v)| s.env(k, *v)));
+    let unheard = Scenario::new(format!("killed unheard/{name}"), 3, deaths::unheard::<N>);
+    let unheard = unheard.verdict(deaths::only_the_first).library(UCX_ABORTS);
+    all.push(env.iter().fold(unheard, |s, (k, v)| s.env(k, *v)));
     let any = "killed while anybody is awaited";
     let any = Scenario::new(format!("{any}/{name}"), 4, deaths::awaited_from_any::<N>);
     let any = any.verdict(deaths::first_and_last).library(UCX_ABORTS);

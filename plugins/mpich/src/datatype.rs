@@ -273,10 +273,13 @@ unsafe fn derived(of: &rkw_type, depth: usize) -> Result<(Layout, Option<c_int>)
     let (integers, addresses) = told.map_err(|why| refusal(&why))?;
     let mut inner = Vec::with_capacity(types.len());
     let mut basics = Vec::with_capacity(types.len());
-    for &ty in types {
+    let is_empty = |member: usize| {
+        combiner == Combiner::Struct && integers.get(1 + member) == Some(&0)
+    };
+    for (member, &ty) in types.iter().enumerate() {
         // SAFETY: [MPI]: the contents hold their datatypes.
         let made = unsafe { translate(ty, depth + 1)? };
-        if made.layout.size() > 0 {
+        if made.layout.size() > 0 && !is_empty(member) {
             basics.push(made.basic);
         }
         inner.push(made.layout);

@@ -77,7 +77,7 @@ const LARGEST_GRAIN: u64 = 8;
 /// # Safety
 /// \[MPI\]
 pub(crate) unsafe fn learn(mpi: &Mpi, datatype: usize) -> Result<Learned, Refusal> {
-    let mut learner = Learner { mpi, known: HashMap::new() };
+    let mut learner = Learner { mpi, known: HashMap::new(), contents: Vec::new() };
     // SAFETY: [MPI].
     unsafe { learner.learn(datatype, 0) }
 }
@@ -155,6 +155,20 @@ struct Learner<'a> {
     mpi: &'a Mpi,
     /// Those met already; the type that is learnt holds all of them.
     known: HashMap<usize, Learned>,
+    /// Handles of contents that are the caller's, until all is learnt: what had a handle that is
+    /// freed may have another's place.
+    contents: Vec<usize>,
+}
+
+impl Drop for Learner<'_> {
+    fn drop(&mut self) {
+        let Some(free) = mpi::TYPE_FREE.get() else { return };
+        for handle in &mut self.contents {
+            // SAFETY: [MPI]; the place is as wide as a handle (on this side of a word's
+            // bytes where it is narrower), and each is freed once.
+            unsafe { free((&raw mut *handle).cast()) };
+        }
+    }
 }
 
 impl Learner<'_> {
@@ -236,7 +250,10 @@ impl Learner<'_> {
                 } else {
                     Err(String::new())
                 };
-                self.give_back(handle);
+                // (Of contents all but basic types are the caller's.)
+                if !is_leaf(self.mpi, handle) {
+                    self.contents.push(handle);
+                }
                 learned
             };
             match result {
@@ -262,21 +279,5 @@ impl Learner<'_> {
         let contents =
             Contents { combiner, integers: &integers, addresses: &addresses, types: &types };
         Ok((contents.layout(numbers(self.mpi)?)?, grain))
-    }
-
-    /// Frees a handle of contents, which are the caller's but for basic types.
-    ///
-    /// # Safety
-    /// \[MPI\]; a handle of contents that was not freed.
-    unsafe fn give_back(&self, mut handle: usize) {
-        // SAFETY: [MPI]; the place is as wide as a handle (on this side of a word's
-        // bytes where it is narrower).
-        unsafe {
-            if !is_leaf(self.mpi, handle)
-                && let Some(free) = mpi::TYPE_FREE.get()
-            {
-                free((&raw mut handle).cast());
-            }
-        }
     }
 }

@@ -36,10 +36,8 @@ pub(super) struct Header {
     pub(super) generation: AtomicU32,
     /// Ranks that have ended, in any way.
     pub(super) ended: AtomicU32,
-    /// Rank that called abort, plus 1.
-    pub(super) aborter: AtomicU32,
-    /// Code it gave.
-    pub(super) abort_code: AtomicI32,
+    /// Rank that called abort first, plus 1, in the upper half, and the code it gave.
+    pub(super) aborted: AtomicU64,
     /// Arrivals at fences, summed over all fences.
     pub(super) arrived: AtomicU64,
 }

@@ -148,9 +148,9 @@ impl Boot for Local {
     fn abort(&self, code: i32, reason: &str) -> ! {
         os::say_aborted(self.rank, code, reason);
         let header = self.arena.header();
-        header.abort_code.store(code, Ordering::Relaxed);
-        let _ =
-            header.aborter.compare_exchange(0, self.rank + 1, Ordering::Release, Ordering::Relaxed);
+        let aborted = (u64::from(self.rank) + 1) << 32 | u64::from(code as u32);
+        let (done, failed) = (Ordering::Release, Ordering::Relaxed);
+        let _ = header.aborted.compare_exchange(0, aborted, done, failed);
         // SAFETY: getppid and kill take no memory; the parent is checked to
         // be the supervisor still, so no stranger gets the signal.
         unsafe {

@@ -30,8 +30,8 @@ mod supervisor;
 use super::{Boot, BootError, install, os, sweep};
 use arena::{Arena, EXITED, GATE_CLOSED, GATE_OPEN, KILLED};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// How ranks are dealt to simulated nodes.
@@ -330,12 +330,13 @@ impl Job {
             sweep::sweep(&pids, self.arena.job);
         }
         let header = self.arena.header();
-        let aborter = header.aborter.load(Ordering::Acquire).checked_sub(1);
+        let aborted = header.aborted.load(Ordering::Acquire);
+        let aborter = ((aborted >> 32) as u32).checked_sub(1);
         let outcome = Outcome {
             exits: (0..ranks)
                 .map(|rank| self.exit(rank).unwrap_or(Exit::Signal(libc::SIGKILL)))
                 .collect(),
-            aborted: aborter.map(|rank| (rank, header.abort_code.load(Ordering::Relaxed))),
+            aborted: aborter.map(|rank| (rank, aborted as i32)),
         };
         self.outcome = Some(outcome.clone());
         Ok(outcome)
@@ -434,58 +435,84 @@ impl Drop for HeldSignals {
     }
 }
 
-/// While a caller waits, SIGINT and SIGTERM go to the supervisor instead.
+/// While a caller waits, SIGINT and SIGTERM go to the supervisor instead, to all of those that
+/// are waited for.
 struct Forwarding {
-    old: [(i32, libc::sigaction); 2],
+    /// Its place in [`SUPERVISORS`], if there was one.
+    place: Option<usize>,
 }
 
-static FORWARD_TO: AtomicI32 = AtomicI32::new(0);
-static FORWARDED: AtomicI32 = AtomicI32::new(0);
+/// Callers that wait at once.
+const WAITERS: usize = 64;
+
+/// Whose ends are waited for, 0 for nobody, and the signal that came meanwhile.
+static SUPERVISORS: [(AtomicI32, AtomicI32); WAITERS] =
+    [const { (AtomicI32::new(0), AtomicI32::new(0)) }; WAITERS];
+
+/// The handlers from before the first waiter, and how many there are.
+static HANDLERS: Mutex<(usize, Vec<(i32, libc::sigaction)>)> = Mutex::new((0, Vec::new()));
 
 extern "C" fn forward(signal: i32) {
-    let supervisor = FORWARD_TO.load(Ordering::Relaxed);
-    FORWARDED.store(signal, Ordering::Relaxed);
-    if supervisor > 0 {
-        // SAFETY: kill is async-signal-safe; the supervisor is not reaped
-        // while FORWARD_TO names it. errno is restored for the interrupted code.
-        unsafe {
-            let errno = *libc::__errno_location();
-            libc::kill(supervisor, signal);
-            *libc::__errno_location() = errno;
+    for (supervisor, came) in &SUPERVISORS {
+        let supervisor = supervisor.load(Ordering::Acquire);
+        if supervisor > 0 {
+            came.store(signal, Ordering::Relaxed);
+            // SAFETY: kill is async-signal-safe; the supervisor is not reaped
+            // while it stands there. errno is restored for the interrupted code.
+            unsafe {
+                let errno = *libc::__errno_location();
+                libc::kill(supervisor, signal);
+                *libc::__errno_location() = errno;
+            }
         }
     }
 }
 
 impl Forwarding {
     fn start(supervisor: libc::pid_t) -> Self {
-        FORWARDED.store(0, Ordering::Relaxed);
-        FORWARD_TO.store(supervisor, Ordering::Release);
-        let old = [libc::SIGINT, libc::SIGTERM].map(|signal| {
-            // SAFETY: sigaction structs are plain data; the handler is
-            // async-signal-safe; a signal the user ignores stays ignored.
-            unsafe {
-                let mut new: libc::sigaction = std::mem::zeroed();
-                let mut old: libc::sigaction = std::mem::zeroed();
-                let handler: extern "C" fn(i32) = forward;
-                new.sa_sigaction = handler as usize;
-                libc::sigaction(signal, std::ptr::null(), &mut old);
-                if old.sa_sigaction != libc::SIG_IGN {
-                    libc::sigaction(signal, &new, std::ptr::null_mut());
-                }
-                (signal, old)
-            }
-        });
-        Forwarding { old }
+        let mut handlers = HANDLERS.lock().unwrap_or_else(|poison| poison.into_inner());
+        let place = SUPERVISORS.iter().position(|it| it.0.load(Ordering::Relaxed) == 0);
+        if let Some(place) = place {
+            SUPERVISORS[place].1.store(0, Ordering::Relaxed);
+            SUPERVISORS[place].0.store(supervisor, Ordering::Release);
+        }
+        handlers.0 += 1;
+        if handlers.0 == 1 {
+            handlers.1 = [libc::SIGINT, libc::SIGTERM].map(replace_handler).into();
+        }
+        Forwarding { place }
     }
 
-    /// Puts the old handlers back; returns the signal that came, if any.
+    /// Puts the old handlers back where nobody else waits; returns the signal that came, if any.
     fn stop(self) -> Option<i32> {
-        FORWARD_TO.store(0, Ordering::Release);
-        for (signal, old) in &self.old {
-            // SAFETY: `old` is what sigaction reported for this signal.
-            unsafe { libc::sigaction(*signal, old, std::ptr::null_mut()) };
+        let mut handlers = HANDLERS.lock().unwrap_or_else(|poison| poison.into_inner());
+        handlers.0 -= 1;
+        if handlers.0 == 0 {
+            for (signal, old) in handlers.1.drain(..) {
+                // SAFETY: `old` is what sigaction reported for this signal.
+                unsafe { libc::sigaction(signal, &old, std::ptr::null_mut()) };
+            }
         }
-        Some(FORWARDED.swap(0, Ordering::Relaxed)).filter(|&signal| signal != 0)
+        let (supervisor, came) = &SUPERVISORS[self.place?];
+        supervisor.store(0, Ordering::Release);
+        Some(came.swap(0, Ordering::Relaxed)).filter(|&signal| signal != 0)
+    }
+}
+
+/// Has [`forward`] called for a signal; returns what was before.
+fn replace_handler(signal: i32) -> (i32, libc::sigaction) {
+    // SAFETY: sigaction structs are plain data; the handler is
+    // async-signal-safe; a signal the user ignores stays ignored.
+    unsafe {
+        let mut new: libc::sigaction = std::mem::zeroed();
+        let mut old: libc::sigaction = std::mem::zeroed();
+        let handler: extern "C" fn(i32) = forward;
+        new.sa_sigaction = handler as usize;
+        libc::sigaction(signal, std::ptr::null(), &mut old);
+        if old.sa_sigaction != libc::SIG_IGN {
+            libc::sigaction(signal, &new, std::ptr::null_mut());
+        }
+        (signal, old)
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Pmix {
     /// Questions asked.
     gets: AtomicU64,
     published: Mutex<HashSet<String>>,
+    /// A fence that was given up and has not ended.
+    given_up: Mutex<Option<Arc<Fence>>>,
     finalized: AtomicBool,
 }
 
@@ -145,6 +147,7 @@ impl Pmix {
             nodes: OnceLock::new(),
             gets: AtomicU64::new(0),
             published: Mutex::default(),
+            given_up: Mutex::default(),
             finalized: AtomicBool::new(false),
         };
         let size = boot.number(ffi::RANK_WILDCARD, "pmix.job.size")?;
@@ -341,6 +344,34 @@ impl Pmix {
             self.refusal(&format!("PMIx_Get(pmix.nodeid) of rank {rank}"), "not known")
         })
     }
+
+    /// Tells the others what was put, and that this process is there.
+    fn begin_fence(&self) -> Result<Arc<Fence>, BootError> {
+        // SAFETY: takes nothing.
+        self.check("PMIx_Commit", unsafe { (self.library.functions.commit)() })?;
+        let fence = Arc::new(Fence { done: AtomicU32::new(0), status: AtomicI32::new(0) });
+        let theirs = Arc::into_raw(fence.clone());
+        let everyone = Proc { rank: ffi::RANK_WILDCARD, ..self.me };
+        // SAFETY: `everyone` is live and copied; `theirs` is a counted
+        // reference which the callback takes over, called exactly once if
+        // the status is SUCCESS and never otherwise.
+        let status = unsafe {
+            (self.library.functions.fence_nb)(
+                &everyone,
+                1,
+                std::ptr::null(),
+                0,
+                fence_done,
+                theirs.cast_mut().cast(),
+            )
+        };
+        if status != ffi::SUCCESS {
+            // SAFETY: the callback will not run, so the reference is ours again.
+            drop(unsafe { Arc::from_raw(theirs) });
+            self.check("PMIx_Fence_nb", status)?;
+        }
+        Ok(fence)
+    }
 }
 
 impl Boot for Pmix {
@@ -387,29 +418,10 @@ impl Boot for Pmix {
         const EAGER: u32 = 50;
         const NAP: Duration = Duration::from_millis(1);
         self.check_open("fence")?;
-        // SAFETY: takes nothing.
-        self.check("PMIx_Commit", unsafe { (self.library.functions.commit)() })?;
-        let fence = Arc::new(Fence { done: AtomicU32::new(0), status: AtomicI32::new(0) });
-        let theirs = Arc::into_raw(fence.clone());
-        let everyone = Proc { rank: ffi::RANK_WILDCARD, ..self.me };
-        // SAFETY: `everyone` is live and copied; `theirs` is a counted
-        // reference which the callback takes over, called exactly once if
-        // the status is SUCCESS and never otherwise.
-        let status = unsafe {
-            (self.library.functions.fence_nb)(
-                &everyone,
-                1,
-                std::ptr::null(),
-                0,
-                fence_done,
-                theirs.cast_mut().cast(),
-            )
-        };
-        if status != ffi::SUCCESS {
-            // SAFETY: the callback will not run, so the reference is ours again.
-            drop(unsafe { Arc::from_raw(theirs) });
-            return self.check("PMIx_Fence_nb", status);
-        }
+        let given_up = || self.given_up.lock().unwrap_or_else(|poison| poison.into_inner());
+        // One that was given up is gone on with: nobody counts twice for one fence.
+        let fence = given_up().take();
+        let fence = fence.map_or_else(|| self.begin_fence(), Ok)?;
         let timeout = os::timeout();
         let start = Instant::now();
         for round in 0u32.. {
@@ -421,6 +433,7 @@ impl Boot for Pmix {
                 os::futex_wait(&fence.done, 0, NAP);
             }
             if start.elapsed() > timeout {
+                *given_up() = Some(fence);
                 // PMIx does not say who is missing.
                 return Err(BootError::TimedOut {
                     what: "PMIx fence".into(),

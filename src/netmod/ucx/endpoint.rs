@@ -276,11 +276,9 @@ impl Worker {
             let begun = self.inner.drains.borrow().get(&dest).map(|drain| drain.1);
             begun.is_none_or(|begun| begun.elapsed() >= CLOSE_TIMEOUT_AFTER_DEATH)
         };
-        self.is_flushed(dest) || (self.somebody_died() && is_given_up())
-    }
-
-    fn somebody_died(&self) -> bool {
-        !self.inner.failed.borrow().is_empty() || self.inner.has_dead.get()
+        self.inner.failed.borrow().contains_key(&dest)
+            || self.is_flushed(dest)
+            || (self.inner.has_dead.get() && is_given_up())
     }
 
     /// Returns true once what was taken from callers is flushed, which the first call begins.
@@ -314,7 +312,8 @@ impl Worker {
     /// The worker is open.
     unsafe fn flush_before_close(&self) {
         let inner = &*self.inner;
-        let limit = if self.somebody_died() { CLOSE_TIMEOUT_AFTER_DEATH } else { CLOSE_TIMEOUT };
+        let has_dead = self.inner.has_dead.get();
+        let limit = if has_dead { CLOSE_TIMEOUT_AFTER_DEATH } else { CLOSE_TIMEOUT };
         let start = Instant::now();
         let mut rest = inner.eps.take();
         let failed = inner.failed.borrow().clone();

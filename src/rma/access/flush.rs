@@ -1,6 +1,6 @@
 //! The flush: waiting until what was issued is done.
 
-use super::{Access, INJECTED, MARKS, TRACKED, path};
+use super::{ASKED, Access, INJECTED, MARKS, TRACKED, path};
 use crate::device::{DeviceError, PROBE, Progress, Token};
 use crate::netmod::{Iov, Netmod, PENDING};
 use crate::rankmap::{Model, Process};
@@ -26,12 +26,7 @@ impl<N: Netmod> Access<N> {
     /// [`Access::flush`], of which nothing is recorded.
     pub(in crate::rma) fn flush_rank(&self, rank: u32) -> Result<(), Error> {
         self.check_rank(rank)?;
-        self.flush_one(self.marked_rank(rank))?;
-        if self.ranks as usize <= MARKS && !self.viewed.get() {
-            // It is this rank's alone.
-            self.unmark_rank(rank);
-        }
-        Ok(())
+        self.flush_one(self.marked_rank(rank))
     }
 
     /// [`Access::flush_rank`] that asks the target only if something was issued to it.
@@ -82,7 +77,6 @@ impl<N: Netmod> Access<N> {
     pub(in crate::rma) fn flush_dirty(&self) -> Result<(), Error> {
         self.context.check_may_wait()?;
         let ranks = self.marked();
-        self.unmark();
         self.flush_ranks(&ranks)?;
         self.drain(&[])
     }
@@ -126,21 +120,48 @@ impl<N: Netmod> Access<N> {
     pub(in crate::rma) fn flush_group(&self, group: &[u32]) -> Result<(), Error> {
         let ranks = group.iter().map(|&rank| self.marked_rank(rank));
         let ranks: Vec<_> = ranks.filter(|(_, mark)| *mark != 0).collect();
-        self.unmark();
         self.flush_ranks(&ranks)?;
         self.drain(&[])
     }
 
-    /// [`Access::flush_ranks`] of one.
+    /// [`Access::flush_ranks`] of one, whose mark stays where that fails.
     fn flush_one(&self, marked: MarkedRank) -> Result<(), Error> {
         fence(Ordering::SeqCst);
-        let peer = self.world_rank(marked.0)?;
-        let answered = match self.probe_completion(marked, None) {
+        let (rank, mark) = marked;
+        let peer = self.world_rank(rank)?;
+        let token = self.probe_completion(marked, None);
+        // What is put from now on, by the progress hook or another thread, is not behind the probe.
+        let unmarks = token.is_ok() && self.ranks as usize <= MARKS && !self.viewed.get();
+        if unmarks {
+            self.unmark_rank(rank);
+        }
+        let answered = match token {
             Ok(Some(token)) => self.await_token(token, peer).map(|()| true),
             Ok(None) => Ok(false),
             Err(e) => Err(e),
         };
-        self.finish_flush(&[peer], answered)
+        let flushed = self.finish_flush(&[peer], answered);
+        if unmarks && flushed.is_err() {
+            let again = self.mark_of(rank);
+            again.set(again.get() | mark);
+        }
+        flushed
+    }
+
+    /// Until [`Access::marks_are_asked`] whoever else flushes asks the marked ranks too.
+    fn ask_marks(&self) {
+        let flushes = &self.cold.flushes_that_ask;
+        flushes.set(flushes.get() + 1);
+        let marked = self.marks.iter().filter(|mark| mark.get() != 0);
+        marked.for_each(|mark| mark.set(ASKED));
+    }
+
+    fn marks_are_asked(&self) {
+        let flushes = &self.cold.flushes_that_ask;
+        flushes.set(flushes.get() - 1);
+        if flushes.get() == 0 {
+            self.marks.iter().for_each(|mark| mark.set(mark.get() & !ASKED));
+        }
     }
 
     /// Reads back from every rank that was put to: the answer comes behind the
@@ -150,9 +171,16 @@ impl<N: Netmod> Access<N> {
         // Stores into mapped regions are visible to every process that learns of
         // this flush.
         fence(Ordering::SeqCst);
+        self.ask_marks();
+        let peers = ranks.iter().map(|&(rank, _)| self.world_rank(rank)).collect();
         // The only early return: below, all probes are waited for.
-        let peers =
-            ranks.iter().map(|&(rank, _)| self.world_rank(rank)).collect::<Result<Vec<_>, _>>()?;
+        let peers: Vec<u32> = match peers {
+            Ok(peers) => peers,
+            Err(e) => {
+                self.marks_are_asked();
+                return Err(e);
+            }
+        };
         let mut probes = Vec::new();
         let mut answered = Ok(false);
         // Ranks of one process need one probe; ranks of a window that is not
@@ -164,6 +192,7 @@ impl<N: Netmod> Access<N> {
                 Err(e) => answered = answered.and(Err(e)),
             }
         }
+        self.marks_are_asked();
         for (token, peer) in probes {
             let answer = self.await_token(token, peer).map(|()| true);
             answered = answered.and(answer);
@@ -278,9 +307,10 @@ impl<N: Netmod> Access<N> {
         waited: bool,
     ) -> Result<bool, Error> {
         let (context, outstanding) = (&*self.context, &self.cold.outstanding);
+        let listener = self.cold.failure_listener;
         let failure = died.or_else(|| match peers {
-            [] => context.take_failure(|peer| self.is_member(peer)),
-            peers => peers.iter().find_map(|&w| context.take_failure_of(w)),
+            [] => context.take_failure(listener, |peer| self.is_member(peer)),
+            peers => peers.iter().find_map(|&w| context.take_failure_of(listener, w)),
         });
         let refused = outstanding.take_refused(peers);
         let refused = refused.map(|(peer, status)| self.refused(peer, status));
@@ -341,7 +371,9 @@ mod tests {
     use crate::netmod::{Caps, Completion, HEAD, NetError, OpenParams, Providers, Transfer};
     use crate::rankmap::RankMap;
     use crate::rma::{Assert, Communicator, Window};
+    use std::cell::Cell;
     use std::rc::Rc;
+    use std::sync::atomic::AtomicU32;
     use std::sync::{Arc, Mutex};
 
     /// A network that holds reads back and fails whoever asks for their end, or, without
@@ -349,6 +381,8 @@ mod tests {
     struct Held {
         caps: Caps,
         reads: Option<Reads>,
+        /// Polls before the others end.
+        polls: AtomicU32,
         /// Tokens of what is not held back, and how many have ended.
         others: Mutex<(Vec<u64>, u32)>,
     }
@@ -358,8 +392,12 @@ mod tests {
 
     impl Held {
         fn open(reads: Option<Reads>) -> Rc<Context<Held>> {
+            Held::open_late(reads, 0)
+        }
+
+        fn open_late(reads: Option<Reads>, polls: u32) -> Rc<Context<Held>> {
             let caps = Caps { inject_size: 64, delivers: true, ..Caps::none("held") };
-            let held = Held { caps, reads, others: Mutex::default() };
+            let held = Held { caps, reads, polls: polls.into(), others: Mutex::default() };
             let boot = Arc::new(Alone::new().unwrap());
             Device::open(boot, Some(Arc::new(held)), None, false).unwrap()
         }
@@ -436,6 +474,11 @@ mod tests {
             _: impl FnMut(&[u8; HEAD], &[u8]),
         ) -> Result<bool, NetError> {
             let (tokens, ended) = &mut *self.others.lock().unwrap();
+            let polls = self.polls.load(Ordering::Relaxed);
+            if polls > 0 && !tokens.is_empty() {
+                self.polls.store(polls - 1, Ordering::Relaxed);
+                return Ok(false);
+            }
             for token in tokens.drain(..) {
                 *ended += 1;
                 let failed = (*ended == 2).then(|| self.error("write", "it failed"));
@@ -609,5 +652,61 @@ mod tests {
         let to = Layout::contiguous(count, &element).unwrap();
         let memory = vec![7_u8; 2 * LONG];
         put(&|access| access.put_layout(&memory, 0, &from, 0, 0, &to).unwrap());
+    }
+    /// What the progress hook puts while a flush waits, or another thread: the next flush asks for it.
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn what_is_put_while_a_flush_waits_is_asked_for_by_the_next() {
+        for all in [false, true] {
+            let context = Held::open_late(None, 2000);
+            let world = Communicator::world(&context);
+            let mut memory = [0_u64; 8];
+            // SAFETY: the memory outlives the window.
+            let window =
+                unsafe { Window::create(&world, memory.as_mut_ptr().cast(), 64, 1) }.unwrap();
+            let window = Rc::new(window);
+            let (other, once) = (Rc::clone(&window), Cell::new(true));
+            context.set_progress_hook(move || {
+                if once.take() {
+                    other.put(&[2; 8], 0, 8).unwrap();
+                }
+            });
+            window.lock_all().unwrap();
+            window.put(&[1; 8], 0, 0).unwrap();
+            if all {
+                window.flush_all().unwrap()
+            } else {
+                window.flush(0).unwrap()
+            };
+            assert_eq!(window.marked(), [(0, INJECTED)], "{all}");
+        }
+    }
+
+    /// Which window an operation was of is not known: each that was there is told.
+    #[test]
+    #[cfg_attr(miri, ignore = "sockets")]
+    fn what_failed_fails_the_flush_of_the_window_that_it_was_of() {
+        let context = Held::open(None);
+        let world = Communicator::world(&context);
+        let mut memory = [[0_u64; 64]; 3];
+        let mut memory = memory.iter_mut().map(|it| it.as_mut_ptr().cast());
+        // SAFETY: the memory outlives the windows.
+        let mut make = || unsafe {
+            let window = Window::create(&world, memory.next().unwrap(), 512, 1).unwrap();
+            window.lock_all().unwrap();
+            window
+        };
+        let (of, other) = (make(), make());
+        let bytes = [7_u8; 256];
+        for _ in 0..2 {
+            // SAFETY: the network of this test never reads.
+            unsafe { of.put_nb(bytes.as_ptr(), 256, 0, 0).unwrap() };
+        }
+        context.progress().unwrap();
+        other.flush_all().unwrap_err();
+        let error = of.flush(0).unwrap_err();
+        assert!(error.to_string().contains("it failed"), "{error}");
+        make().flush_all().unwrap();
+        of.flush_all().unwrap();
     }
 }
