@@ -32,7 +32,7 @@ netmod=${MPICH_NETMOD:-rankway} checks=${MPICH_CHECKS:-yes}
 options=(--prefix="$prefix" --with-ch4-shmmods=none --with-datatype-engine=dataloop --with-hwloc=no
   --with-pm=no --disable-fortran --disable-cxx --disable-romio --disable-static "--enable-fast=O2,alwaysinline")
 # The functions that ours are called in the place of.
-wrapped() { grep -o '__wrap_[A-Za-z_]*' plugins/mpich/netmod/rkw_wrapped.h | sort -u | sed 's/^__wrap_//'; }
+wrapped() { grep -oh '__wrap_[A-Za-z_]*' plugins/mpich/netmod/rkw_wrapped*.h | sort -u | sed 's/^__wrap_//'; }
 case $netmod in
   rankway)
     library=$(realpath "$target/${PROFILE:-release}/librankway_mpich.a")

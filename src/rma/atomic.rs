@@ -569,18 +569,24 @@ impl<N: Netmod> Access<N> {
     /// Waits for operations that took another path to the rank, so that they
     /// stay in order.
     pub(super) fn switch_path(&self, rank: u32, peer: u32, path: AccessPath) -> Result<(), Error> {
-        let last = self.cold.last_path.replace(Some((peer, path)));
-        if last == Some((peer, path)) {
+        if self.cold.last_path.get() == Some((peer, path)) {
             return Ok(());
         }
-        let before = self.cold.access_paths.borrow_mut().insert(peer, path);
+        let before = self.cold.access_paths.borrow().get(&peer).copied();
         match before {
-            None => Ok(()),
-            Some(before) if before == path => Ok(()),
             // Updates are told of by the flush alone.
-            Some(AccessPath::Provider) if self.locks_elements(rank) => self.flush_rank(rank),
-            Some(_) => self.drain(&[peer]),
+            Some(AccessPath::Provider)
+                if path != AccessPath::Provider && self.locks_elements(rank) =>
+            {
+                self.flush_rank(rank)?;
+            }
+            Some(before) if before != path => self.drain(&[peer])?,
+            _ => {}
         }
+        // (Only now: who works on the window while this waits, waits too.)
+        self.cold.access_paths.borrow_mut().insert(peer, path);
+        self.cold.last_path.set(Some((peer, path)));
+        Ok(())
     }
 
     /// Sends the operation as requests, in pieces.

@@ -16,8 +16,8 @@ impl<N: Netmod> Window<N> {
     /// the displacement by which peers name its first byte.
     ///
     /// # Errors
-    /// [`ErrorKind::Arguments`] for a window that has memory of its own, no
-    /// bytes, or memory that overlaps with what is attached;
+    /// [`ErrorKind::Arguments`] for a window that has memory of its own, a null
+    /// address, or memory that overlaps with what is attached;
     /// [`ErrorKind::Freed`].
     ///
     /// # Safety

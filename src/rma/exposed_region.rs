@@ -171,14 +171,22 @@ impl Elements {
     }
 }
 
+/// Memory attached to a dynamic window.
+#[derive(Default)]
+struct Attached {
+    /// Start and bytes.
+    regions: BTreeMap<usize, usize>,
+    /// Addresses at which no bytes are.
+    empty: Vec<usize>,
+}
+
 /// The memory this process exposes in a window.
 pub(super) struct ExposedRegion {
     pub(super) id: u64,
     start: *mut u8,
     bytes: usize,
-    /// Start and bytes of what is attached; `None` where the window has memory
-    /// of its own.
-    attached: Option<Mutex<BTreeMap<usize, usize>>>,
+    /// What is attached; `None` where the window has memory of its own.
+    attached: Option<Mutex<Attached>>,
     elements: Elements,
     /// By which those with an atomic instruction are changed, where others have the memory
     /// mapped.
@@ -305,6 +313,7 @@ impl ExposedRegion {
             return (end <= self.bytes).then(|| act(unsafe { self.start.add(offset) }));
         };
         let attached = attached.lock().unwrap_or_else(PoisonError::into_inner);
+        let attached = &attached.regions;
         let (start, bytes) = attached.range(..=offset).next_back()?;
         let mut attached_end = start + bytes;
         // To a peer, what was attached in pieces that touch is one piece.
@@ -381,7 +390,7 @@ impl ExposedRegion {
     /// Attaches memory of the process to a dynamic window; its address.
     ///
     /// # Errors
-    /// [`ErrorKind::Arguments`] for a window that is not dynamic, no bytes, or
+    /// [`ErrorKind::Arguments`] for a window that is not dynamic, a null address, or
     /// memory that overlaps with what is attached, [`ErrorKind::Length`].
     pub(super) fn attach(&self, start: *mut u8, bytes: usize) -> Result<usize, Error> {
         let mut attached = self.attached()?;
@@ -390,15 +399,19 @@ impl ExposedRegion {
         if bytes > isize::MAX as usize {
             return Err(ErrorKind::Length { len: bytes }.into());
         }
+        if bytes == 0 {
+            attached.empty.push(at);
+            return Ok(at);
+        }
         let end = at.checked_add(bytes);
-        let Some(end) = end.filter(|_| bytes > 0 && !start.is_null()) else {
-            return refuse("attach needs memory: an address and at least one byte");
+        let Some(end) = end.filter(|_| !start.is_null()) else {
+            return refuse("attach: there is no memory at this address");
         };
-        let before = attached.range(..end).next_back();
+        let before = attached.regions.range(..end).next_back();
         if before.is_some_and(|(s, b)| s + b > at) {
             return refuse("attach: the memory overlaps with memory that is attached already");
         }
-        attached.insert(at, bytes);
+        attached.regions.insert(at, bytes);
         Ok(at)
     }
 
@@ -409,10 +422,15 @@ impl ExposedRegion {
     pub(super) fn detach(&self, start: usize) -> Result<(), Error> {
         let mut attached = self.attached()?;
         let none = || ErrorKind::Arguments("detach: no memory is attached at this address".into());
-        attached.remove(&start).map(drop).ok_or_else(|| none().into())
+        if attached.regions.remove(&start).is_some() {
+            return Ok(());
+        }
+        let at = attached.empty.iter().position(|&at| at == start).ok_or_else(none)?;
+        attached.empty.swap_remove(at);
+        Ok(())
     }
 
-    fn attached(&self) -> Result<MutexGuard<'_, BTreeMap<usize, usize>>, Error> {
+    fn attached(&self) -> Result<MutexGuard<'_, Attached>, Error> {
         let why = "this window has memory of its own; only dynamic ones take more";
         let attached = self.attached.as_ref().ok_or_else(|| ErrorKind::Arguments(why.into()))?;
         Ok(attached.lock().unwrap_or_else(PoisonError::into_inner))
@@ -440,5 +458,22 @@ mod tests {
         // Nobody holds a lock that no holder is known of, nor one who is no member.
         assert_eq!(region.peer_of_holder(NO_RANK), NO_RANK);
         assert_eq!(region.holder_of(5), None);
+    }
+
+    #[test]
+    fn no_bytes_are_attached_and_detached_as_others_are() {
+        let memory = (std::ptr::null_mut(), usize::MAX);
+        let elements = Elements::new(None, false, false);
+        let region = ExposedRegion::new(1, memory, true, elements, (None, None), (1, None));
+        let mut bytes = [0_u8; 16];
+        let start = bytes.as_mut_ptr();
+        for len in [0, 16, 0] {
+            assert_eq!(region.attach(start, len).unwrap(), start.addr());
+        }
+        assert!(region.attach(start, 1).is_err());
+        for _ in 0..3 {
+            region.detach(start.addr()).unwrap();
+        }
+        assert!(region.detach(start.addr()).is_err());
     }
 }

@@ -12,7 +12,7 @@
 
 use super::definition::Definition;
 use super::event::Event;
-use super::reader::{Chunks, Damage, EVENTS, HEADER, VERSION, half, word};
+use super::reader::{Chunks, Damage, EVENTS, HEADER, JOB_MAX, VERSION, half, word};
 use crate::rankmap::SIZE_MAX;
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read, Seek, Write};
@@ -86,6 +86,9 @@ impl Header {
         let (rank, size) = (half(16), half(20));
         if !(nanos_per_tick > 0.0 && nanos_per_tick < 1e9) || rank >= size || size > SIZE_MAX {
             return Err(Damage::Header);
+        }
+        if size > JOB_MAX {
+            return Err(Damage::Size(size));
         }
         Ok(Header {
             job: word(8),
@@ -484,6 +487,21 @@ mod tests {
         assert_eq!(trace.events[&2][0].bytes(), 64);
         assert_eq!((trace.dropped, trace.lost, trace.ended), (5, 2, true));
         assert_eq!((trace.nanos(1000), trace.nanos(2000)), (5_000_000, 5_000_600));
+    }
+
+    /// A file of a header alone makes nobody keep something for two billion processes.
+    #[test]
+    fn jobs_that_are_too_large_are_refused() {
+        for (size, refused) in [
+            (JOB_MAX, None),
+            (JOB_MAX + 1, Some(Damage::Size(JOB_MAX + 1))),
+            (SIZE_MAX, Some(Damage::Size(SIZE_MAX))),
+            (SIZE_MAX + 1, Some(Damage::Header)),
+            (1, Some(Damage::Header)),
+        ] {
+            let header = Header { size, ..HEADER_OF_TEST };
+            assert_eq!(ProcessTrace::from_bytes(&header.to_bytes()).err(), refused, "{size}");
+        }
     }
 
     /// Communicators have members; groups may have none.

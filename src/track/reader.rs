@@ -7,6 +7,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 /// Of the form.
 pub(super) const VERSION: u8 = 1;
+/// The most processes of a job: many answers have something for each that a header tells of.
+pub(super) const JOB_MAX: u32 = 1 << 24;
 /// Bytes of a file's header, and of a chunk's head.
 pub(super) const HEADER: usize = 64;
 const HEAD: usize = 16;
@@ -32,6 +34,8 @@ pub enum Damage {
     Version(u8),
     /// Its header says what cannot be.
     Header,
+    /// Its header says a job of this many processes, more than are read.
+    Size(u32),
     /// A chunk says what cannot be; the byte where it begins.
     Chunk(usize),
     /// Definitions that were put together ([`Partial`](super::Partial)) say what cannot be
@@ -49,6 +53,9 @@ impl fmt::Display for Damage {
                 write!(f, "a trace of version {version}; this program reads version {}", VERSION)
             }
             Damage::Header => f.write_str("its header says what cannot be: it is damaged"),
+            Damage::Size(size) => {
+                write!(f, "its header says a job of {size} processes; at most {JOB_MAX} are read")
+            }
             Damage::Chunk(at) => write!(f, "it is damaged at byte {at}"),
             Damage::Read(why) => write!(f, "it cannot be read: {why}"),
             Damage::Definitions(at) => write!(f, "its definitions are damaged before byte {at}"),

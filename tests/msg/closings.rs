@@ -105,3 +105,23 @@ pub fn further<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     }
     world.barrier().map_err(text)
 }
+
+/// Contexts that are opened and closed leave no memory of theirs mapped.
+pub fn memory<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const CONTEXTS: usize = 20;
+    let context = N::open_with(boot, &rankway::device::Options::default().threads(true))?;
+    let left = || -> Result<usize> {
+        let maps = std::fs::read_to_string("/proc/self/maps").map_err(text)?;
+        let is_left = |line: &&str| line.contains("/dev/shm/") && line.ends_with("(deleted)");
+        Ok(maps.lines().filter(is_left).count())
+    };
+    let before = left()?;
+    for _ in 0..CONTEXTS {
+        drop(context.device().context().map_err(text)?);
+    }
+    // (What watches them for locks of the dead lets go of them a little later.)
+    while left()? >= before + CONTEXTS / 2 {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    Communicator::world(&context).barrier().map_err(text)
+}

@@ -63,6 +63,7 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     add("left by all, unreceived", 3, closings::all::<N>, &[]);
     add("left by one, unreceived", 2, closings::one::<N>, &[]);
     add("let go of behind a closed context", 2, closings::further::<N>, &[]);
+    add("memory of closed contexts", 2, closings::memory::<N>, &[]);
     add("calls left behind", 2, calls::left::<N>, &[]);
     add("contexts that are late", 2, |boot| sleeps::late::<N>(boot, &[40, 20_000], 1), &[]);
     add(

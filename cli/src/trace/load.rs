@@ -5,10 +5,11 @@ use super::word::word;
 use crate::output::{Table, count, progress};
 use indicatif::ProgressBar;
 use rankway::track::{Event, FILE_ENDING, Partial, ProcessTrace, Unified};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::ErrorKind;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Where recordings are put, and looked for, if nobody says.
@@ -76,7 +77,8 @@ pub(crate) struct JobSummary {
     hosts: Vec<String>,
     size: u32,
     processes: usize,
-    missing: Vec<u32>,
+    #[serde(serialize_with = "first_of")]
+    missing: Vec<Range<u32>>,
     not_ended: Vec<u32>,
     events: u64,
     dropped: u64,
@@ -214,7 +216,7 @@ impl Traces {
             let size = count(told.size.into());
             lines.push(format!("{number}{program}, {size} processes{mpi}"));
             if !told.missing.is_empty() {
-                let them = ranks(&told.missing);
+                let them = runs(&told.missing);
                 lines.push(format!("  no trace of {them}: what they did is not in the figures"));
             }
             if !told.not_ended.is_empty() {
@@ -295,7 +297,7 @@ impl Job {
             hosts: hosts.into_iter().collect(),
             size: self.size,
             processes: self.processes.len(),
-            missing: (0..self.size).filter(|rank| !there.contains(rank)).collect(),
+            missing: gaps(&there, self.size),
             not_ended: (self.processes.iter().filter(|one| !one.ended))
                 .map(|one| one.header.rank)
                 .collect(),
@@ -392,23 +394,42 @@ fn wider(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, u64
     Some((a.0.min(b.0), a.1.max(b.1)))
 }
 
+/// Runs of the ranks of a job that are not there: they may be millions.
+fn gaps(there: &BTreeSet<u32>, size: u32) -> Vec<Range<u32>> {
+    let mut next = 0;
+    let gap = |rank| std::mem::replace(&mut next, rank + 1)..rank;
+    there.iter().copied().chain([size]).map(gap).filter(|gap| !gap.is_empty()).collect()
+}
+
+/// The ranks of runs, the first of many.
+fn first_of<S: Serializer>(runs: &[Range<u32>], to: S) -> Result<S::Ok, S::Error> {
+    const MOST: usize = 1 << 16;
+    to.collect_seq(runs.iter().cloned().flatten().take(MOST))
+}
+
 /// `rank 3`, `ranks 1, 4-7 and 9`.
 pub(crate) fn ranks(ranks: &[u32]) -> String {
-    let mut runs: Vec<(u32, u32)> = Vec::new();
+    let mut all: Vec<Range<u32>> = Vec::new();
     for &rank in ranks {
-        match runs.last_mut() {
-            Some((_, last)) if *last + 1 == rank => *last = rank,
-            _ => runs.push((rank, rank)),
+        match all.last_mut() {
+            Some(run) if run.end == rank => run.end += 1,
+            _ => all.push(rank..rank + 1),
         }
     }
+    runs(&all)
+}
+
+/// The same of runs.
+fn runs(runs: &[Range<u32>]) -> String {
     let said: Vec<String> = runs
         .iter()
-        .map(|&(first, last)| match last - first {
-            0 => first.to_string(),
-            _ => format!("{first}-{last}"),
+        .map(|run| match run.len() {
+            1 => run.start.to_string(),
+            _ => format!("{}-{}", run.start, run.end - 1),
         })
         .collect();
-    format!("{} {}", if ranks.len() == 1 { "rank" } else { "ranks" }, list(&said))
+    let is_one = matches!(runs, [run] if run.len() == 1);
+    format!("{} {}", if is_one { "rank" } else { "ranks" }, list(&said))
 }
 
 /// `a, b and c`; of many the first.
@@ -432,5 +453,8 @@ mod tests {
         assert_eq!(ranks(&[1, 4, 5, 6, 9]), "ranks 1, 4-6 and 9");
         let many: Vec<u32> = (0..30).map(|r| r * 2).collect();
         assert_eq!(ranks(&many), "ranks 0, 2, 4, 6, 8, 10, 12, 14 and 22 more");
+        assert_eq!(runs(&gaps(&BTreeSet::from([0, 3]), 5)), "ranks 1-2 and 4");
+        assert_eq!(runs(&gaps(&BTreeSet::from([1]), 2)), "rank 0");
+        assert_eq!(gaps(&BTreeSet::from([0, 1]), 2), []);
     }
 }

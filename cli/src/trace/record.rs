@@ -6,7 +6,7 @@ use crate::output::{bytes, count};
 use rankway::track::{Asked, TrackError};
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -99,7 +99,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     let status = ended.map_err(|e| {
         format!("cannot start {}: {e}; write the command as without us", Path::new(name).display())
     })?;
-    eprint!("{}", said.unwrap_or_default());
+    // (Where nobody reads it the status is the program's all the same.)
+    let _ = io::stderr().write_all(said.unwrap_or_default().as_bytes());
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     Ok(ExitCode::from(code as u8))
 }
@@ -197,11 +198,19 @@ fn deliver() {
     }
 }
 
-/// What to do when a signal comes that is passed on.
+/// What to do when a signal comes that is passed on. One that is ignored (`nohup`) stays so, for
+/// the program too.
 fn on_signals(handler: libc::sighandler_t) {
     for signal in SIGNALS {
         // SAFETY: all-zero is a valid sigaction.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        // SAFETY: a structure of ours, which the call fills.
+        unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) };
+        if action.sa_sigaction == libc::SIG_IGN {
+            continue;
+        }
+        // SAFETY: all-zero is a valid sigaction.
+        action = unsafe { std::mem::zeroed() };
         action.sa_sigaction = handler;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
         // SAFETY: a structure of ours; the handler is the default or one that only calls

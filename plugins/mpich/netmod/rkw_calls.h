@@ -86,7 +86,7 @@ int MPI_Get(void *origin, RKW_OF_PROGRAM, MPI_Win win)
 /* ---- messages ---- */
 
 /* The communicator of a handle: MPI's own, or of the first few; null of others. */
-MPL_STATIC_INLINE_PREFIX const MPIR_Comm *comm_of(MPI_Comm handle)
+MPL_STATIC_INLINE_PREFIX MPIR_Comm *comm_of(MPI_Comm handle)
 {
     unsigned at = (unsigned) handle ^ (HANDLE_KIND_BUILTIN << HANDLE_KIND_SHIFT |
                                        MPIR_COMM << HANDLE_MPI_KIND_SHIFT);
@@ -162,7 +162,7 @@ int MPI_Send(const void *buf, int count, MPI_Datatype datatype, int dest, int ta
 int MPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
               MPI_Request * request)
 {
-    const MPIR_Comm *of = comm_of(comm);
+    MPIR_Comm *of = comm_of(comm);
     if (likely(request) && likely(of) && likely(buf) && likely(bytes_of_basic(count, datatype)) &&
         likely((uint32_t) source < RKW_COMM(of).reached ||
                (source == MPI_ANY_SOURCE && RKW_COMM(of).reached)) &&
@@ -170,7 +170,7 @@ int MPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, 
         likely(!MPIR_ThreadInfo.isThreaded)) {
         rkw_match_t from = rkw_from(of, source, tag, MPIR_CONTEXT_INTRA_PT2PT);
         MPIR_Request *req = NULL;
-        rkw_recv(buf, count, datatype, &from, &req);
+        rkw_recv(buf, count, datatype, &from, of, &req);
         *request = req->handle;
         return MPI_SUCCESS;
     }

@@ -73,12 +73,20 @@ MPL_STATIC_INLINE_PREFIX void rkw_fill(MPI_Status * status, const rkw_status_t *
     MPIR_STATUS_SET_COUNT(*status, of->length);
 }
 
+/* While a request lasts its communicator's context id is no other's, and its errors go to that one's
+ * handler. */
+MPL_STATIC_INLINE_PREFIX void rkw_hold(MPIR_Request * req, MPIR_Comm * comm)
+{
+    req->comm = comm;
+    MPIR_Comm_add_ref(comm);
+}
+
 /* Out of line, in stubnm_noinline.c. */
 int rkw_send_slowly(const void *buf, MPI_Aint count, MPI_Datatype datatype, int rank, int tag,
                     MPIR_Comm * comm, int offset, int synchronous,
                     MPIR_Request ** req_p) RKW_HIDDEN;
 int rkw_recv(void *buf, MPI_Aint count, MPI_Datatype datatype, const rkw_match_t * from,
-             MPIR_Request ** req_p) RKW_HIDDEN;
+             MPIR_Comm * comm, MPIR_Request ** req_p) RKW_HIDDEN;
 int rkw_mrecv(void *buf, MPI_Aint count, MPI_Datatype datatype, MPIR_Request * message) RKW_HIDDEN;
 void rkw_part_start(MPIR_Request * part) RKW_HIDDEN;
 void rkw_part_ready(MPIR_Request * part, int partitions) RKW_HIDDEN;

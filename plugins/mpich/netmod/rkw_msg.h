@@ -76,7 +76,7 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_irecv(void *buf, MPI_Aint count, MPI_D
                                                 MPIR_Request * partner)
 {
     rkw_match_t from = rkw_from(comm, rank, tag, offset);
-    return rkw_recv(buf, count, datatype, &from, req_p);
+    return rkw_recv(buf, count, datatype, &from, comm, req_p);
 }
 
 MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_imrecv(void *buf, MPI_Aint count, MPI_Datatype datatype,
@@ -122,6 +122,7 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_mpi_improbe(int source, int tag, MPIR_Comm
         return unlikely(found.failed) ? rkw_error(found.failed, __func__) : MPI_SUCCESS;
     MPIR_Request *req = MPIR_Request_create_from_pool(MPIR_REQUEST_KIND__MPROBE, 0, 2);
     MPIR_Assertp(req);
+    rkw_hold(req, comm);
     RKW_REQUEST(req).message = message;
     *message_p = req;
     if (status != MPI_STATUS_IGNORE)

@@ -4,6 +4,7 @@
 #define RKW_OTHER_JOBS_H
 
 #include "rkw_impl.h"
+#include <sys/random.h>
 
 /* CH4's number of its table of their processes, whose entries take no memory: lpids in it are
  * Rankway's. 0 before the first is met. */
@@ -20,14 +21,16 @@ static uint64_t gpid_of(uint32_t lpid)
     return MPIDIU_GPID_CREATE(others_avtid, lpid);
 }
 
-/* Two that meet at a port: who connects says hello, who accepts answers. Both call the same
- * functions, each in its own order. */
+/* Two that meet at a port: who connects says hello, who accepts answers by the number that the hello
+ * came under, which is no other's. Both call the same functions, each in its own order. */
 static __thread enum { NOBODY, ANSWERS, WAITS } meeting;
 static __thread uint32_t met;
+static __thread uint64_t hello_number;
 
-/* Behind CH4's contexts. */
+/* Behind CH4's contexts; who gave up withdraws its hello. */
 #define HELLO (UINT64_C(1) << 32)
 #define ANSWER (UINT64_C(2) << 32)
+#define WITHDRAWN (UINT64_C(3) << 32)
 
 int MPIDI_STUBNM_get_local_upids(MPIR_Comm * comm, int **local_upid_size, char **local_upids)
 {
@@ -89,42 +92,84 @@ static int done_within(MPIR_Request * req, int seconds)
                                 "nobody accepted, or answered, at the port in time");
 }
 
-int MPIDI_STUBNM_dynamic_send(uint64_t remote_gpid, int tag, const void *buf, int size, int timeout)
+static MPIR_Request *say(uint64_t what, int tag, const void *buf, int size)
 {
-    uint64_t what = meeting == ANSWERS ? ANSWER : HELLO;
-    rkw_match_t to = {.channel = what | (uint32_t) tag,.peer = MPIDIU_GPID_GET_LPID(remote_gpid) };
-    meeting = what == HELLO ? WAITS : NOBODY;
-    met = to.peer;
+    rkw_match_t to = {.channel = what | (uint32_t) tag,.bits = hello_number,.peer = met };
     MPIR_Request *req = MPIR_Request_create_from_pool(MPIR_REQUEST_KIND__SEND, 0, 2);
     MPIR_Assertp(req);
-    req->status.MPI_ERROR = MPI_SUCCESS;
     send_to(&to, buf, size, MPI_BYTE, 0, req);
+    return req;
+}
+
+static void withdraw(int tag)
+{
+    MPIR_Request_free(say(WITHDRAWN, tag, "", 0));
+}
+
+int MPIDI_STUBNM_dynamic_send(uint64_t remote_gpid, int tag, const void *buf, int size, int timeout)
+{
+    int is_answer = meeting == ANSWERS;
+    met = MPIDIU_GPID_GET_LPID(remote_gpid);
+    if (!is_answer) {
+        ssize_t filled = getrandom(&hello_number, sizeof hello_number, 0);
+        MPIR_Assertp(filled == sizeof hello_number);
+    }
+    meeting = is_answer ? NOBODY : WAITS;
+    MPIR_Request *req = say(is_answer ? ANSWER : HELLO, tag, buf, size);
     int mpi_errno = done_within(req, timeout);
+    /* (What is so short was copied, should it still be under way.) */
+    MPIR_Request_free(req);
+    if (mpi_errno != MPI_SUCCESS && !is_answer)
+        withdraw(tag);
     if (mpi_errno != MPI_SUCCESS)
         meeting = NOBODY;
-    /* (What is so short was copied, should it still be under way.) */
+    return mpi_errno;
+}
+
+static int receive_within(const rkw_match_t * from, void *buf, int size, int timeout)
+{
+    MPIR_Request *req = MPIR_Request_create_from_pool(MPIR_REQUEST_KIND__RECV, 0, 2);
+    MPIR_Assertp(req);
+    begin_recv(buf, size, MPI_BYTE, from, req);
+    int mpi_errno = done_within(req, timeout);
+    if (!MPIR_Request_is_complete(req)) {
+        rkw.cancel(rkw.state, RKW_REQUEST(req).number);
+        while (!MPIR_Request_is_complete(req))
+            MPID_Progress_test(NULL);
+        /* (It may have come meanwhile.) */
+        if (!MPIR_STATUS_GET_CANCEL_BIT(req->status))
+            mpi_errno = req->status.MPI_ERROR;
+    }
+    if (mpi_errno == MPI_SUCCESS)
+        hello_number = (uint64_t) (uint32_t) req->status.MPI_SOURCE << 32 |
+            (uint32_t) req->status.MPI_TAG;
     MPIR_Request_free(req);
     return mpi_errno;
 }
 
+/* The hello that came last. */
+static int is_withdrawn(int tag)
+{
+    rkw_match_t from = {.channel = WITHDRAWN | (uint32_t) tag,.bits = hello_number };
+    from.peer = RKW_ANY;
+    rkw_status_t found;
+    return rkw.iprobe(rkw.state, &from, &found) &&
+        receive_within(&from, NULL, 0, 0) == MPI_SUCCESS;
+}
+
 int MPIDI_STUBNM_dynamic_recv(int tag, void *buf, int size, int timeout)
 {
-    uint64_t what = meeting == WAITS ? ANSWER : HELLO;
-    rkw_match_t from = {.channel = what | (uint32_t) tag };
-    from.peer = what == ANSWER ? met : RKW_ANY;
-    from.ignore = what == ANSWER ? 0 : UINT64_MAX;
-    MPIR_Request *req = NULL;
-    int mpi_errno = rkw_recv(buf, size, MPI_BYTE, &from, &req);
-    if (mpi_errno == MPI_SUCCESS) {
-        mpi_errno = done_within(req, timeout);
-        if (!MPIR_Request_is_complete(req)) {
-            rkw.cancel(rkw.state, RKW_REQUEST(req).number);
-            while (!MPIR_Request_is_complete(req))
-                MPID_Progress_test(NULL);
-        }
-        MPIR_Request_free(req);
-    }
-    meeting = mpi_errno == MPI_SUCCESS && what == HELLO ? ANSWERS : NOBODY;
+    int is_answer = meeting == WAITS, mpi_errno;
+    rkw_match_t from = {.channel = (is_answer ? ANSWER : HELLO) | (uint32_t) tag };
+    from.bits = is_answer ? hello_number : 0;
+    from.peer = is_answer ? met : RKW_ANY;
+    from.ignore = is_answer ? 0 : UINT64_MAX;
+    do
+        mpi_errno = receive_within(&from, buf, size, timeout);
+    while (mpi_errno == MPI_SUCCESS && !is_answer && is_withdrawn(tag));
+    if (mpi_errno != MPI_SUCCESS && is_answer)
+        withdraw(tag);
+    meeting = mpi_errno == MPI_SUCCESS && !is_answer ? ANSWERS : NOBODY;
     return mpi_errno;
 }
 

@@ -118,7 +118,8 @@ void rkw_part_start(MPIR_Request * part)
     MPID_THREAD_CS_ENTER(VCI, MPIDI_VCI(0).lock);
     MPIR_cc_set(part->cc_ptr, 1);
     part->status.MPI_ERROR = MPI_SUCCESS;
-    if (part->kind == MPIR_REQUEST_KIND__PART_SEND)
+    /* (Of no partitions none gets ready.) */
+    if (part->kind == MPIR_REQUEST_KIND__PART_SEND && part->u.part.partitions > 0)
         MPIR_cc_set(&MPIDIG_PART_REQUEST(part, u.send).ready_cntr, part->u.part.partitions);
     else
         exchange(part);

@@ -2,6 +2,7 @@
 #include <mpidimpl.h>
 #include "rkw_impl.h"
 #include "rkw_wrapped.h"
+#include "rkw_wrapped_types.h"
 #include <stdio.h>
 #include <unistd.h>
 
@@ -242,6 +243,9 @@ int rkw_send_slowly(const void *buf, MPI_Aint count, MPI_Datatype datatype, int 
     else
         MPIR_Request_add_ref(req);
     MPIR_Assertp(req);
+    /* (One of MPI_Bsend's stays until its memory is asked for: MPI_Comm_disconnect would wait.) */
+    if (!is_buffering)
+        rkw_hold(req, comm);
     *req_p = req;
     send_to(&to, buf, count, datatype, synchronous, req);
     int failed = MPIR_Request_is_complete(req) ? req->status.MPI_ERROR : MPI_SUCCESS;
@@ -287,8 +291,18 @@ static inline uint64_t receive(void *buf, MPI_Aint count, MPI_Datatype datatype,
         rkw.imrecv(matched, space, size, req);
 }
 
+/* Begins one that may be cancelled. */
+static inline void begin_recv(void *buf, MPI_Aint count, MPI_Datatype datatype,
+                              const rkw_match_t * from, MPIR_Request * req)
+{
+    uint64_t number = receive(buf, count, datatype, from, NULL, 0, req);
+    /* (Of one that is over the place may be another's.) */
+    if (number != RKW_DONE && number != RKW_TOLD)
+        RKW_REQUEST(req).number = number;
+}
+
 int rkw_recv(void *buf, MPI_Aint count, MPI_Datatype datatype, const rkw_match_t * from,
-             MPIR_Request ** req_p)
+             MPIR_Comm * comm, MPIR_Request ** req_p)
 {
     MPIR_Request *req = *req_p;
     rkw_match_t of_all;
@@ -299,11 +313,9 @@ int rkw_recv(void *buf, MPI_Aint count, MPI_Datatype datatype, const rkw_match_t
     else
         MPIR_Request_add_ref(req);
     MPIR_Assertp(req);
+    rkw_hold(req, comm);
     *req_p = req;
-    uint64_t number = receive(buf, count, datatype, from, NULL, 0, req);
-    /* (Of one that is over the place may be another's.) */
-    if (number != RKW_DONE && number != RKW_TOLD)
-        RKW_REQUEST(req).number = number;
+    begin_recv(buf, count, datatype, from, req);
     if (unlikely(threads_together))
         wait_no_more(req);
     return MPI_SUCCESS;

@@ -150,19 +150,15 @@ impl<N: Netmod> State<N> {
         if open.is_empty() {
             return;
         }
-        let mut ended = Vec::new();
         open.retain_mut(|one| match (one.poll)() {
             None => true,
             Some(answer) => {
-                ended.push((one.request, answer));
+                // (Before another poll fails, for why this one did; it does not come back here.)
+                // SAFETY: [REQ], ended once.
+                unsafe { host::rkw_host_finished(one.request, answer) };
                 false
             }
         });
-        drop(open);
-        for (request, answer) in ended {
-            // SAFETY: [REQ], ended once.
-            unsafe { host::rkw_host_finished(request, answer) };
-        }
     }
 
     /// Returns true if operations on this window have requests that have not ended.

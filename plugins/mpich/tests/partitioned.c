@@ -1,6 +1,6 @@
 /* Partitioned messages between all ranks and with oneself: pairs under one tag that are started in
  * another order than they were made in, rounds, lengths, datatypes, communicators that come again,
- * and one that is shorter than its receive. */
+ * one that is shorter than its receive, and those without a partition. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,6 +129,36 @@ static void nobody(void)
     MPI_Request_free(&requests[1]);
 }
 
+/* As many partitions, down to none, which MPICH takes of no elements; all are tested at once. */
+static void tested(MPI_Comm comm)
+{
+    int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
+    for (int parts = 2; parts >= 0; parts--) {
+        MPI_Request requests[2];
+        MPI_Status statuses[2];
+        long out[2] = { rank, rank }, in[2] = { -1, -1 };
+        MPI_Psend_init(out, parts, parts > 0, MPI_LONG, next, 9, comm, MPI_INFO_NULL, &requests[0]);
+        MPI_Precv_init(in, parts, parts > 0, MPI_LONG, before, 9, comm, MPI_INFO_NULL, &requests[1]);
+        for (int round = 0; round < 2; round++) {
+            int done = 0, got;
+            MPI_Startall(2, requests);
+            for (int part = 0; part < parts; part++)
+                MPI_Pready(part, requests[0]);
+            while (!done)
+                if (MPI_Testall(2, requests, &done, statuses) != MPI_SUCCESS)
+                    return fault("a test of partitions", 1, 0);
+            MPI_Get_count(&statuses[1], MPI_LONG, &got);
+            if (got != parts)
+                fault("a count of partitions", got, parts);
+            for (int part = 0; part < 2; part++)
+                if (in[part] != (part < parts ? before : -1))
+                    fault("a partition", in[part], before);
+        }
+        MPI_Request_free(&requests[0]);
+        MPI_Request_free(&requests[1]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
@@ -152,6 +182,7 @@ int main(int argc, char **argv)
             pairs_with(other, 20000, MPI_LONG, comm);
         }
         unequal(comm);
+        tested(comm);
         /* (Nobody receives it; it is never started.) */
         MPI_Psend_init(&one, 1, 1, MPI_LONG, 0, 7, comm, MPI_INFO_NULL, &unmatched);
         MPI_Request_free(&unmatched);

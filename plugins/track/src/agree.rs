@@ -343,14 +343,21 @@ impl Marker {
         Marker::new(&format!("{SPAWNING}{:016x}-{}-{counter}", job.number, job.rank))
     }
 
-    /// Of a process that connects at a port as one of the two sides.
-    pub(crate) fn connects(port: u64, side: &str) -> Option<Marker> {
-        Marker::new(&format!("{side}-{port:016x}"))
+    /// Of a process that connects at a port as one of the two sides: several may at once.
+    pub(crate) fn connects(job: &Job, port: u64, side: &str) -> Option<Marker> {
+        let counter = job.next_counter();
+        Marker::new(&format!("{side}-{port:016x}-{:016x}-{}-{counter}", job.number, job.rank))
     }
 
-    /// Returns true if the other side of a port has left its own.
+    /// Returns true if somebody on the other side of a port has left one.
     pub(crate) fn is_met_by(&self, port: u64, side: &str) -> bool {
-        self.path.with_file_name(format!("{side}-{port:016x}")).exists()
+        let prefix = format!("{side}-{port:016x}-");
+        let files = self.path.parent().and_then(|directory| fs::read_dir(directory).ok());
+        files
+            .into_iter()
+            .flatten()
+            .flatten()
+            .any(|file| file.file_name().to_string_lossy().starts_with(&prefix))
     }
 
     /// Returns true if a process that was spawned has signed it.
@@ -383,8 +390,32 @@ pub(crate) fn sign() -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Tree;
+    use super::{Marker, Tree};
     use std::collections::BTreeSet;
+    use std::fs;
+
+    /// One of several that wait at a port takes its own file with it, and leaves the others'.
+    #[test]
+    fn each_at_a_port_has_a_file_of_its_own() {
+        let directory = std::env::temp_dir().join(format!("rankway-port-{}", std::process::id()));
+        fs::create_dir_all(&directory).expect("made");
+        let marker = |name: &str| {
+            let path = directory.join(name);
+            fs::write(&path, []).expect("written");
+            Marker { path }
+        };
+        let own = marker("accepting-0000000000000005-0000000000000009-0-0");
+        let of_another_port = marker("connecting-0000000000000006-0000000000000009-1-0");
+        let [first, second] =
+            [1, 2].map(|rank| marker(&format!("connecting-{:016x}-{:016x}-{rank}-0", 5, 9)));
+        assert!(own.is_met_by(5, "connecting") && first.is_met_by(5, "accepting"));
+        drop(first);
+        assert!(own.is_met_by(5, "connecting"));
+        drop(second);
+        assert!(!own.is_met_by(5, "connecting"));
+        drop((own, of_another_port));
+        fs::remove_dir(&directory).expect("empty");
+    }
 
     /// Whoever is above a process knows it as one below, and each is reached from a root once.
     #[test]

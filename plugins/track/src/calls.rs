@@ -123,20 +123,19 @@ fn size_of_type(here: &Here<'_>, word: usize) -> u64 {
     let slot = &sizes[slot as usize % TYPES];
     let (of, size) = slot.get();
     if of == handle && handle != 0 {
-        return u64::from(size);
+        return size;
     }
     // SAFETY: [MPI]: a call with this datatype has gone well.
-    let size = unsafe { mpi::number(&mpi::TYPE_SIZE, handle) };
-    let size = size.and_then(|size| u32::try_from(size).ok()).unwrap_or(0);
+    let size = unsafe { mpi::size_of_type(handle) }.unwrap_or(0);
     slot.set((handle, size));
-    u64::from(size)
+    size
 }
 
 /// Bytes of so many elements.
 #[inline]
 pub(crate) fn bytes(here: &Here<'_>, count: usize, datatype: usize) -> u64 {
     match count as isize {
-        count if count > 0 => count as u64 * size_of_type(here, datatype),
+        count if count > 0 => (count as u64).saturating_mul(size_of_type(here, datatype)),
         _ => 0,
     }
 }

@@ -105,9 +105,11 @@ pub(crate) unsafe fn complete(
                 }
                 _ => None,
             };
+            let given_to = given as *const c_void;
             // SAFETY: [MPI]: the status of each says how it ended, where not all went well.
-            let error = |at| unsafe { job.mpi.status_error(given as *const c_void, at) };
-            let well = |at: &usize| received(code) || received(error(*at));
+            let error = |at| unsafe { job.mpi.status_error(given_to, at) };
+            let well =
+                |at: &usize| received(code) || !job.mpi.ignores(given_to) && received(error(*at));
             let Some(at) = at.filter(well) else {
                 // SAFETY: [MPI].
                 if code != 0 && unsafe { job.mpi.read(requests as *const c_void, i) } != request {

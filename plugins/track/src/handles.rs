@@ -41,7 +41,7 @@ pub(crate) struct Local {
     /// A call of MPI is under way that is recorded: what it calls itself is not.
     inside: Cell<bool>,
     /// Sizes of the datatypes that it asked for last, and when that was.
-    pub(crate) sizes: [Cell<(usize, u32)>; TYPES],
+    pub(crate) sizes: [Cell<(usize, u64)>; TYPES],
     pub(crate) sized: Cell<u32>,
 }
 

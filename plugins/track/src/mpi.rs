@@ -25,8 +25,8 @@ rankway_preload::functions! {
         *const c_void, c_int, usize, c_int, c_int, *mut c_void, c_int, usize, c_int, c_int, usize,
         *mut c_void
     );
-    TYPE_SIZE c"PMPI_Type_size" (usize, *mut c_int);
-    GET_COUNT c"PMPI_Get_count" (*const c_void, usize, *mut c_int);
+    TYPE_SIZE c"PMPI_Type_size_x" (usize, *mut i64);
+    GET_ELEMENTS c"PMPI_Get_elements_x" (*const c_void, usize, *mut i64);
     TEST_CANCELLED c"PMPI_Test_cancelled" (*const c_void, *mut c_int);
     ERROR_STRING c"PMPI_Error_string" (c_int, *mut c_char, *mut c_int);
     TOPO_TEST c"PMPI_Topo_test" (usize, *mut c_int);
@@ -50,6 +50,17 @@ pub(crate) unsafe fn number(
     (unsafe { function.get()?(of, &mut answer) } == 0).then_some(answer)
 }
 
+/// Bytes of an element of a datatype.
+///
+/// # Safety
+/// \[MPI\]
+pub(crate) unsafe fn size_of_type(datatype: usize) -> Option<u64> {
+    let mut size = -1;
+    // SAFETY: [MPI], [SIG].
+    unsafe { TYPE_SIZE.get()?(datatype, &mut size) };
+    u64::try_from(size).ok()
+}
+
 /// The handle at a place; 0 before `MPI_Init`.
 ///
 /// # Safety
@@ -67,7 +78,7 @@ pub(crate) unsafe fn received(packed: usize, status: *const c_void) -> (u64, boo
     let (mut count, mut cancelled) = (0, 0);
     // SAFETY: [MPI], [SIG].
     unsafe {
-        if let (Some(get), Some(test)) = (GET_COUNT.get(), TEST_CANCELLED.get()) {
+        if let (Some(get), Some(test)) = (GET_ELEMENTS.get(), TEST_CANCELLED.get()) {
             get(status, packed, &mut count);
             test(status, &mut cancelled);
         }

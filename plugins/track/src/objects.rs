@@ -30,15 +30,15 @@ pub(crate) enum Selector {
     /// An intercommunicator of which this is the local group's communicator: the leads
     /// exchange names.
     Between(usize),
-    /// One that was made of groups alone.
-    BetweenGroups,
+    /// The same where some may be without this library.
+    BetweenInTime,
 }
 
 impl Selector {
     /// Members hear the name by a message.
     fn is_told(self) -> bool {
-        use Selector::{Between, BetweenGroups, Told, ToldInTime};
-        matches!(self, Told | ToldInTime | Between(_) | BetweenGroups)
+        use Selector::{Between, BetweenInTime, Told, ToldInTime};
+        matches!(self, Told | ToldInTime | Between(_) | BetweenInTime)
     }
 }
 
@@ -190,7 +190,7 @@ unsafe fn made(
             _ if !is_member || !selector.is_told() => None,
             _ if job.is_alone => Some((Lead::own(job).identity(), false)),
             Selector::ToldInTime => Some((agree::by_lead_in_time(job, handle)?, false)),
-            Selector::BetweenGroups => Some(agree::between_in_time(job, handle)?),
+            Selector::BetweenInTime => Some(agree::between_in_time(job, handle)?),
             // Nobody has asked yet who is without the library.
             Selector::Told if job.is_of_sessions => {
                 Some((agree::by_lead_in_time(job, handle)?, false))
@@ -368,7 +368,7 @@ pub(crate) unsafe fn connect(
         Constructor::Accept => ("accepting", "connecting"),
         _ => ("connecting", "accepting"),
     };
-    let own = job::get().and_then(|_| {
+    let own = job::get().and_then(|job| {
         // SAFETY: [MPI]: the root's port is a C string.
         unsafe {
             if mpi::number(&mpi::COMM_RANK, local)? != root as c_int || port == 0 {
@@ -376,7 +376,7 @@ pub(crate) unsafe fn connect(
             }
             let name = CStr::from_ptr(port as *const c_char).to_bytes();
             let port = agree::hash(&[name]);
-            Some((port, Marker::connects(port, mine)?))
+            Some((port, Marker::connects(job, port, mine)?))
         }
     });
     let meets = || own.as_ref().is_some_and(|(port, marker)| marker.is_met_by(*port, theirs));
@@ -430,7 +430,12 @@ unsafe fn named(
         } else if !agree::tell(job.mpi.packed, &mut is_met, root as c_int, local) {
             return None;
         }
-        let selector = if is_met == 1 { Selector::Between(local) } else { Selector::Single };
+        let selector = match constructor {
+            _ if is_met == 0 => Selector::Single,
+            // (The file may be of another that waits at the port.)
+            Constructor::Accept | Constructor::Connect => Selector::BetweenInTime,
+            _ => Selector::Between(local),
+        };
         made(job, constructor, local, place as *const c_void, selector);
     }
     Some(())

@@ -288,6 +288,42 @@ fn messages_that_are_cut_are_received() {
     });
 }
 
+/// Arguments that MPI does not look at, errors without statuses, tests that find nothing.
+#[test]
+fn what_few_programs_do_is_recorded_too() {
+    each("mpicc", |mpi, compiler| {
+        let program = mpi.build(compiler, "corners.c", "corners", &[]);
+        let (output, traces) = same(mpi, 2, "corners", &[&program]);
+        assert!(output.status.success(), "{}", told(mpi.name, &output));
+        assert_eq!(text(&output.stdout).matches(": 1\n").count(), 8, "{}", told("", &output));
+        for trace in &traces {
+            use Kind::{Bcast, Gather, Gatherv, Reduce, Scatter, WinTest};
+            let is = |event: &&Event| {
+                [Bcast, Gather, Gatherv, Reduce, Scatter, WinTest].contains(&event.kind().unwrap())
+            };
+            let lines: Vec<_> = trace.events.values().flatten().filter(is).map(line).collect();
+            let expected: &[&str] = match trace.header.rank {
+                0 => &[
+                    "Gather - 0 0",
+                    "Gatherv - 0 0",
+                    "Reduce - 0 0",
+                    "Scatter - 0 4",
+                    "WinTest - 0 0",
+                    "Bcast 0 0 4294967296",
+                ],
+                _ => &[
+                    "Gather 0 0 8",
+                    "Gatherv 0 0 4",
+                    "Reduce 0 0 12",
+                    "Scatter 0 0 0",
+                    "Bcast 0 0 4294967296",
+                ],
+            };
+            assert_eq!(lines, expected, "{}", mpi.name);
+        }
+    });
+}
+
 /// Calls that MPI 3 and 4 added, as two processes make them: `rank`'s lines, and those that
 /// an MPI 4 has behind them.
 fn later_lines(rank: u32) -> (Vec<String>, Vec<String>) {

@@ -43,6 +43,9 @@ const MARK: i32 = 1 << 16;
 const WARN_AFTER: Duration = Duration::from_secs(10);
 /// Time from one look to the next.
 const INTERVAL: Duration = Duration::from_millis(200);
+/// From one search for endpoints that are closed to the next, whose memory would stay as long as it
+/// is mapped here.
+const LOOKS: u32 = 10;
 /// How long each look goes on: living holders let go within microseconds.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -61,6 +64,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     segments: Vec<Segment>,
+    looks: u32,
     neighbours: Option<Neighbours>,
     running: bool,
     stop: bool,
@@ -114,7 +118,11 @@ impl Shared {
         while !state.stop {
             let waited = self.wake.wait_timeout(state, INTERVAL);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
-            let State { segments, neighbours, .. } = &mut *state;
+            let State { segments, neighbours, looks, .. } = &mut *state;
+            *looks += 1;
+            if looks.is_multiple_of(LOOKS) {
+                segments.retain(|it| it.is_there() || !it.is_free());
+            }
             let Some(neighbours) = neighbours else { continue };
             for segment in segments {
                 segment.inspect(neighbours);
@@ -125,7 +133,8 @@ impl Shared {
 
 /// An endpoint's segment.
 struct Segment {
-    /// Of its file in /dev/shm; a name would be longer, and is seldom needed.
+    /// Its file in /dev/shm.
+    path: PathBuf,
     inode: u64,
     queue: CommandQueue,
     /// A lock that the dead may hold.
@@ -153,7 +162,16 @@ impl Segment {
         let path = PathBuf::from("/dev/shm").join(name);
         let file = File::options().read(true).write(true).open(&path).ok()?;
         let inode = file.metadata().ok()?.ino();
-        Some(Segment { inode, queue: CommandQueue::of(&file, pid)?, holder: None })
+        Some(Segment { path, inode, queue: CommandQueue::of(&file, pid)?, holder: None })
+    }
+
+    /// Returns true if the endpoint is not closed. (A killed process's file stays until it is swept.)
+    fn is_there(&self) -> bool {
+        std::fs::metadata(&self.path).is_ok_and(|it| it.ino() == self.inode)
+    }
+
+    fn is_free(&self) -> bool {
+        self.lock().load(Ordering::Relaxed) == FREE
     }
 
     fn lock(&self) -> &AtomicI32 {

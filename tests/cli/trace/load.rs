@@ -53,6 +53,24 @@ fn what_is_missing_is_told() {
     }
 }
 
+/// A job that no machine has is refused; of one whose traces are nearly all missing the first
+/// are named.
+#[test]
+fn much_that_is_missing_takes_little() {
+    let directory = Directory::new();
+    Process::new(9, 0, i32::MAX as u32).killed(&directory);
+    fails(&["leaks", directory.text()], &["2147483647 processes", "at most 16777216"]);
+    let directory = Directory::new();
+    Process::new(9, 1, 1 << 24).end(&directory);
+    let report = directory.json("leaks", &[]);
+    let [job] = &array(&report, "jobs")[..] else { panic!("{report}") };
+    let missing = array(job, "missing");
+    assert_eq!((missing.len(), &missing[1]), (1 << 16, &2.into()));
+    let out = run("trace", &["leaks", directory.text()]);
+    let text = String::from_utf8(out.stdout).expect("text");
+    assert!(text.contains("no trace of ranks 0 and 2-16777215"), "{text}");
+}
+
 #[test]
 fn of_several_jobs_one_is_chosen() {
     let directory = Directory::new();

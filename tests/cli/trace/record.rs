@@ -6,6 +6,7 @@ use crate::leaks::leaking;
 use crate::mpis::preloaded;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -85,6 +86,42 @@ fn signals_and_their_status_are_passed_on() {
 
     let args = ["-o", directory.text(), "--", "sh", "-c", "kill -KILL $$"];
     assert_eq!(output(&mut record(&harmless(), &args)).0, Some(128 + 9));
+}
+
+/// As under `nohup`.
+#[test]
+fn ignored_signals_stay_ignored() {
+    let directory = Directory::new();
+    let script = "for signal in HUP INT QUIT TERM USR1 USR2; do kill -$signal $$; done; exit 9";
+    let mut command = record(&harmless(), &["-o", directory.text(), "--", "sh", "-c", script]);
+    let ignore = || {
+        for signal in
+            [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2]
+        {
+            // SAFETY: signal(2) may be called between fork and exec.
+            unsafe { libc::signal(signal, libc::SIG_IGN) };
+        }
+        Ok(())
+    };
+    // SAFETY: as above; it allocates nothing.
+    unsafe { command.pre_exec(ignore) };
+    let (code, _, said) = output(&mut command);
+    assert_eq!(code, Some(9), "{said}");
+}
+
+/// Standard error that nobody reads is no other status.
+#[test]
+fn stderr_that_ends_early_changes_no_status() {
+    let directory = Directory::new();
+    let program = ["-o", directory.text(), "--", "sh", "-c", "exit 7"];
+    for (mut command, expected) in
+        [(record(&harmless(), &program), 7), (command("trace", &["leaks", "/nonexistent"]), 1)]
+    {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let status = command.stdout(Stdio::null()).stderr(writer).status().expect("runs");
+        assert_eq!(status.code(), Some(expected));
+    }
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub fn attached<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         w.attach(at.add(50_003), len - 50_003).map_err(text)?;
         refused!(w.attach(at.add(79_999), 5), ErrorKind::Arguments(_));
         refused!(w.attach(at, 1), ErrorKind::Arguments(_));
-        refused!(w.attach(at.add(80_000), 0), ErrorKind::Arguments(_));
+        refused!(w.attach(std::ptr::null_mut(), 8), ErrorKind::Arguments(_));
         refused!(w.attach(std::ptr::null_mut(), 8), ErrorKind::Arguments(_));
         w.attach(second.as_mut_ptr().cast(), 256).map_err(text)?;
     }

@@ -31,6 +31,8 @@ struct MemberInfo {
     unit: u64,
     /// The window's, of the first member.
     id: u64,
+    /// 1 for a shared window whose parts need not follow each other, by this member's info.
+    noncontiguous: u64,
 }
 
 /// Checks that a window over this communicator can be made here.
@@ -105,7 +107,10 @@ unsafe fn make_on<N: Netmod>(
     let dynamic = arguments.flavor == ffi::MPI_WIN_FLAVOR_DYNAMIC as c_int;
     // SAFETY: [MPI].
     let (rank, members) = unsafe { ((*comm).c_my_rank, (*(*comm).c_local_group).grp_proc_count) };
+    // SAFETY: Open MPI's info, or null.
+    let noncontiguous = unsafe { flag(arguments.info, c"alloc_shared_noncontig") };
     let mine = MemberInfo {
+        noncontiguous: u64::from(noncontiguous),
         size: if dynamic { u64::MAX } else { arguments.size as u64 },
         unit: if dynamic { 1 } else { arguments.unit as u64 },
         id: if rank == 0 { rankway_plugin::next_window_id(state.boot()) } else { 0 },
@@ -119,8 +124,7 @@ unsafe fn make_on<N: Netmod>(
     })?;
     let map = group.map;
     let id = infos.first().map_or(0, |info| info.id);
-    // SAFETY: Open MPI's info, or null.
-    let noncontiguous = unsafe { flag(arguments.info, c"alloc_shared_noncontig") };
+    let noncontiguous = infos.iter().all(|info| info.noncontiguous != 0);
     let window = state.enter_waiting(|inner| -> Result<Window<N>, Error> {
         register_operator(&inner.context, custom::operator);
         let collectives = Rc::new(Collectives { state, comm, members: members as usize });
@@ -359,10 +363,6 @@ pub(super) unsafe extern "C" fn attach<N: Netmod>(
     let (module, flavor) = unsafe { (Module::<N>::of(win), (*win).w_flavor) };
     if u32::from(flavor) != ffi::MPI_WIN_FLAVOR_DYNAMIC {
         return ffi::MPI_ERR_RMA_FLAVOR as c_int;
-    }
-    // No bytes need not be attached.
-    if size == 0 {
-        return ffi::SUCCESS;
     }
     guarded(|| {
         // SAFETY: the memory stays until it is detached, by MPI's rules.

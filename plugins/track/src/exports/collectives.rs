@@ -48,11 +48,15 @@ collectives! {
         };
     Gather MPI_Gather, Igather MPI_Igather
         (memory, count: int, datatype, into, into_count: int, into_type, root,),
-        comm Some(root), |here| gathered(here, memory, (count, datatype), (into_count, into_type));
+        comm Some(root), |here| match is_in_root_group(here, root) {
+            true => 0,
+            false => gathered(here, memory, (count, datatype), (into_count, into_type)),
+        };
     Gatherv MPI_Gatherv, Igatherv MPI_Igatherv (
             memory, count: int, datatype, into, counts: [of_root(root, comm)],
             places: [of_root(root, comm)], into_type, root,
         ), comm Some(root), |here| match here.job.mpi.is_in_place(memory) {
+            _ if is_in_root_group(here, root) => 0,
             true => bytes(here, own_count(counts, comm), into_type),
             false => bytes(here, count, datatype),
         };
@@ -99,9 +103,9 @@ collectives! {
             false => sum_each(here, counts, to_all(comm), datatypes),
         };
     Reduce MPI_Reduce, Ireduce MPI_Ireduce (memory, into, count: int, datatype, op, root,),
-        comm Some(root), |here| match root as c_int {
-            rank if rank == here.job.mpi.root() => 0,
-            _ => bytes(here, count, datatype),
+        comm Some(root), |here| match is_in_root_group(here, root) {
+            true => 0,
+            false => bytes(here, count, datatype),
         };
     Allreduce MPI_Allreduce, Iallreduce MPI_Iallreduce (memory, into, count: int, datatype, op,),
         comm None, |here| bytes(here, count, datatype);
@@ -133,6 +137,12 @@ collectives! {
             memory, counts: [to_neighbors(comm)], places, datatypes, into,
             into_counts: [from_neighbors(comm)], into_places, into_types,
         ), comm None, |here| sum_each(here, counts, to_neighbors(comm), datatypes);
+}
+
+/// Returns true in the root's group of an intercommunicator, which gives nothing: what is to
+/// be sent is not significant there.
+fn is_in_root_group(here: &Here<'_>, root: usize) -> bool {
+    [here.job.mpi.root(), here.job.mpi.no_process()].contains(&(root as c_int))
 }
 
 /// What a process gives, which in place stands where it receives.

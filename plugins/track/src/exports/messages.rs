@@ -165,7 +165,7 @@ calls! {
 ///
 /// # Safety
 /// \[MPI\]
-unsafe fn is(flag: usize) -> bool {
+pub(super) unsafe fn is(flag: usize) -> bool {
     // SAFETY: [MPI].
     unsafe { *(flag as *const c_int) != 0 }
 }

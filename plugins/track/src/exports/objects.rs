@@ -29,7 +29,7 @@ calls! {
     MPI_Intercomm_create_from_groups (
         group, lead, others, their_lead, text, info, handler, new
     ) |call| objects::comm(
-        Constructor::IntercommCreateFromGroups, 0, new, Selector::BetweenGroups, call
+        Constructor::IntercommCreateFromGroups, 0, new, Selector::BetweenInTime, call
     );
     MPI_Cart_create (comm, n, dims, periods, reorder, new) |call|
         objects::comm(Constructor::CartCreate, comm, new, Selector::Single, call);

@@ -1,9 +1,9 @@
 //! Accesses to windows, and their epochs.
 
 use super::calls;
-use super::messages::begun;
-use crate::calls::{access, message, synchronization, timed};
-use rankway::track::Kind;
+use super::messages::{begun, is};
+use crate::calls::{access, message, synchronization, timed, timed_if};
+use rankway::track::{Kind, NO_PEER};
 use std::ffi::c_int;
 
 /// An access that a request completes.
@@ -88,8 +88,9 @@ calls! {
         |call| synchronization(Kind::Complete, window, None, call);
     MPI_Win_wait (window)
         |call| synchronization(Kind::WinWait, window, None, call);
-    MPI_Win_test (window, flag)
-        |call| synchronization(Kind::WinTest, window, None, call);
+    MPI_Win_test (window, flag) |call| timed_if(
+        Kind::WinTest, call, || is(flag), |here, event| event.with(here.id_of(window), NO_PEER, 0)
+    );
     MPI_Win_sync (window)
         |call| synchronization(Kind::Sync, window, None, call);
 }
