@@ -66,8 +66,8 @@ pub(super) struct ColdState<N: Netmod> {
     pub(super) outstanding: Rc<OutstandingRequests>,
     /// Of operations that failed while nobody waited for them.
     pub(super) failure_listener: Listener,
-    /// Flushes that have not asked all marked ranks yet.
-    pub(super) flushes_that_ask: Cell<u32>,
+    /// Flushes that have not probed all marked ranks yet.
+    pub(super) probing_flushes: Cell<u32>,
     /// Locks of single ranks, in their order, but for `only`.
     pub(super) locks: RefCell<Vec<Held>>,
     /// The target of the short path.
@@ -111,7 +111,7 @@ impl<N: Netmod> ColdState<N> {
             rma_handler: RmaHandler::of(context),
             outstanding: Rc::default(),
             failure_listener: context.failure_listener(),
-            flushes_that_ask: Cell::new(0),
+            probing_flushes: Cell::new(0),
             locks: RefCell::default(),
             short: RefCell::new(None),
             only: Cell::new(None),

@@ -192,9 +192,6 @@ fn two_at_once() {
     extern "C" fn count(_: i32) {
         CAME.fetch_add(1, Ordering::Relaxed);
     }
-    let own: extern "C" fn(i32) = count;
-    // SAFETY: the handler is async-signal-safe.
-    unsafe { libc::signal(libc::SIGTERM, own as libc::sighandler_t) };
     let handler = || {
         // SAFETY: sigaction structs are plain data; it is only asked for.
         unsafe {
@@ -203,7 +200,6 @@ fn two_at_once() {
             now.sa_sigaction
         }
     };
-    let before = handler();
     let sleeping = || {
         local::spawn(&Options::new(1), move |_| {
             std::thread::sleep(Duration::from_secs(60));
@@ -212,6 +208,10 @@ fn two_at_once() {
         .unwrap()
     };
     let jobs = [sleeping(), sleeping()];
+    let own: extern "C" fn(i32) = count;
+    // SAFETY: the handler is async-signal-safe.
+    unsafe { libc::signal(libc::SIGTERM, own as libc::sighandler_t) };
+    let before = handler();
     std::thread::scope(|scope| {
         let waiting = jobs.map(|job| scope.spawn(|| job.wait().unwrap()));
         std::thread::sleep(Duration::from_millis(300));

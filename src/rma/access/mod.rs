@@ -69,8 +69,8 @@ const INJECTED: u8 = 1;
 /// That of ranks to which there was only what completes: where the provider
 /// [delivers](crate::netmod::Caps::delivers), a flush has nothing to ask them.
 const TRACKED: u8 = 2;
-/// That of ranks that are asked by a flush that may not have done so yet.
-const ASKED: u8 = 4;
+/// That of ranks that are probed by a flush that may not have done so yet.
+const PROBED: u8 = 4;
 
 /// A window seen through a context: everything a put needs, side by side.
 ///
@@ -430,9 +430,9 @@ impl<N: Netmod> Access<N> {
         self.recording.is_some()
     }
 
-    /// Forgets all marks, but for those of ranks that a flush on another thread asks.
+    /// Forgets all marks, but for those of ranks that a flush on another thread probes.
     pub(super) fn unmark(&self) {
-        self.marks.iter().for_each(|mark| mark.set(mark.get() & ASKED));
+        self.marks.iter().for_each(|mark| mark.set(mark.get() & PROBED));
     }
 
     /// Returns true if something was issued since the last flush.
