@@ -307,6 +307,7 @@ pub fn only_the_first(output: &Output) -> Result {
 pub fn unheard<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
+    crate::harness::print_pid();
     let m = Messenger::open(&world).map_err(text)?;
     if world.rank() > 0 {
         std::thread::sleep(Duration::from_millis(300));
