@@ -10,7 +10,7 @@ use crate::error::Fail;
 use crate::objects::*;
 use crate::operation::{Matched, Native, Operation, completed};
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -121,10 +121,18 @@ impl<N: Native> NetmodContext<N> {
             return Err(Fail::new(rankway_code::RANKWAY_ERR_ARG, why));
         }
         let device = self.context.device();
-        let mut rank = None;
+        let (mut rank, mut numbers) = (None, BTreeSet::new());
         for (at, process) in map.iter().enumerate() {
-            if device.world_rank(process)? == device.boot().rank() {
+            let number = device.world_rank(process)?;
+            if number == device.boot().rank() {
                 rank.get_or_insert(at as u32);
+            }
+            // (A group may name a process twice.)
+            if map.pg() != Some(0) && !numbers.insert(number) {
+                let why = format!(
+                    "process {number} is twice in the map, under two names; a communicator has each once"
+                );
+                return Err(Fail::new(rankway_code::RANKWAY_ERR_ARG, why));
             }
         }
         Ok(rank)
@@ -411,7 +419,8 @@ fn messages<N: Native>(comm: &Communicator<N>) -> Result<Messenger<'_, N>, Fail>
 fn check_one_group<N: Native>(comm: &Communicator<N>, call: &str) -> Result<(), Fail> {
     let boot = comm.device().boot();
     let between = comm.world_rank(comm.rank()).ok() != Some(boot.rank());
-    let elsewhere = |process: Process| process.pg != 0 || process.lpid >= boot.size();
+    let number = |process: Process| comm.device().world_rank(process);
+    let elsewhere = |process| number(process).is_ok_and(|number| number >= boot.size());
     let only = match between {
         true => "of one group, and this one is between two",
         false if boot.has_met() && comm.map().iter().any(elsewhere) => {

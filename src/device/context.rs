@@ -24,7 +24,8 @@ use super::{Device, DeviceError};
 use crate::av::{AddressVector, Entry, Table, Transport};
 use crate::netmod::Netmod;
 use std::any::Any;
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -60,8 +61,10 @@ pub struct Context<N: Netmod> {
     pub(super) finished: Cell<bool>,
     /// Processes of other jobs know the address.
     pub(super) dynamic_processes: Cell<bool>,
-    /// Calls of the communicator of all, whose handles are all one.
+    /// Calls of the communicator of all, whose handles are all one, and communicators of groups
+    /// of it alone, by a hash.
     pub(crate) world_calls: Cell<u32>,
+    pub(crate) world_groups: RefCell<BTreeMap<u64, u32>>,
     probe_buffer: ProbeBuffer,
     index: u32,
 }
@@ -173,6 +176,7 @@ impl<N: Netmod> Context<N> {
             finished: Cell::new(false),
             dynamic_processes: Cell::new(false),
             world_calls: Cell::new(0),
+            world_groups: RefCell::default(),
             probe_buffer: ProbeBuffer::new(),
             device: Arc::clone(device),
             index,

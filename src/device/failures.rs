@@ -176,12 +176,17 @@ impl Failures {
             && self.watched.borrow_mut().insert(rank)
     }
 
+    /// A peer is not watched.
+    pub(super) fn remove_watched(&self, rank: u32) {
+        self.watched.borrow_mut().remove(&rank);
+        self.last_watched.set(None);
+    }
+
     /// Forgets a peer whose number another process will have.
     pub(super) fn forget(&self, rank: u32) {
         self.failures.borrow_mut().retain(|it| it.rank != rank);
         self.renewed.borrow_mut().retain(|&known| known != rank);
-        self.watched.borrow_mut().remove(&rank);
-        self.last_watched.set(None);
+        self.remove_watched(rank);
         let mut lost = self.lost.borrow_mut();
         lost.retain(|&known| known != rank);
         self.has_lost.set(!lost.is_empty());

@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 /// How long to wait for a context that may have been closed, where nobody tells of that: for another
 /// job's, and for a further one to say that all is there.
 const UNANSWERED: Duration = Duration::from_secs(5);
+/// How long to wait for what a provider has for another process of this node where one of it died: it
+/// may have left a gap in a queue that they share.
+const BEHIND_A_GAP: Duration = Duration::from_millis(300);
 
 impl<N: Netmod> Context<N> {
     /// Sends what still waits for space, a connection or credit: it takes until those peers have
@@ -65,12 +68,21 @@ impl<N: Netmod> Context<N> {
         let unanswered = |peer: &u32| is_unsettled(peer) && waits(*peer, self.index() == 0);
         self.outwait(limits, || unsettled.iter().copied().filter(unanswered).collect())?;
         let has_more = |netmod: &N, endpoint: &_, dest| !netmod.is_drained(endpoint, dest);
-        let is_left = |&peer: &u32| waits(peer, true) && self.at_provider(peer, has_more);
+        let drains = Instant::now();
+        let is_given_up = |peer| {
+            let gap = self.failures.has_lost() && self.device().on_node(peer);
+            gap && drains.elapsed() >= BEHIND_A_GAP
+        };
+        let is_left = |&peer: &u32| {
+            waits(peer, true) && self.at_provider(peer, has_more) && !is_given_up(peer)
+        };
         // (A provider may have them only as the peers' first contexts make progress, whose threads
         // may wait for those of further ones.)
         let streams_on = |&(peer, route): &(u32, Route)| {
             let endpoint = self.endpoint(route.transport);
-            waits(peer, false) && endpoint.is_some_and(|(n, e)| has_more(n, e, route.dest))
+            waits(peer, false)
+                && endpoint.is_some_and(|(n, e)| has_more(n, e, route.dest))
+                && !is_given_up(peer)
         };
         let streams: Vec<(u32, Route)> =
             self.streams.to_firsts().into_iter().filter_map(|it| Some((it.0, it.1?))).collect();

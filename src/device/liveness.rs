@@ -6,9 +6,10 @@ use super::context::{ANYBODY, Context};
 use super::failures::{Listener, NOBODY};
 use super::walks::Walks;
 use crate::av::Transport;
-use crate::boot::Fate;
+use crate::boot::{BootError, Fate};
 use crate::netmod::{NetError, Netmod};
 use crate::rankmap::{Process, RankMap};
+use crate::ulimit::no_descriptor;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -20,6 +21,11 @@ const DEATH_SHOWS: Duration = Duration::from_millis(200);
 /// How long a wait for a living peer goes on before it is asked whether it has left, and
 /// whether another on the node that is known to be dead has taken a lock with it.
 const HOPELESS: Duration = Duration::from_secs(2);
+
+/// Returns true if a peer is not watched for want of a descriptor.
+fn lacks_descriptor(error: &DeviceError) -> bool {
+    matches!(error, DeviceError::Boot(BootError::Os { source, .. }) if no_descriptor(source))
+}
 
 impl<N: Netmod> Context<N> {
     /// One that [`Context::take_failure`] tells of the failures from now on.
@@ -311,10 +317,13 @@ impl<N: Netmod> Context<N> {
         for &rank in peers {
             if self.failures.add_watched(rank) {
                 match self.device().watch(rank) {
+                    Ok(()) => {}
                     Err(DeviceError::PeerDied { rank }) => {
                         self.mark_failed(rank);
                     }
-                    other => other?,
+                    // (As one of another node, until there is a descriptor for it.)
+                    Err(e) if lacks_descriptor(&e) => self.failures.remove_watched(rank),
+                    Err(e) => return Err(e),
                 }
             }
         }
@@ -388,13 +397,17 @@ impl<N: Netmod> Context<N> {
             return Err(DeviceError::PeerDied { rank });
         }
         if !self.failures.has_node() {
+            let mut all = true;
             for process in &self.device().node_peers() {
                 match self.device().watch(process.lpid) {
-                    Err(DeviceError::PeerDied { .. }) => {}
-                    other => other?,
+                    Ok(()) | Err(DeviceError::PeerDied { .. }) => {}
+                    Err(e) if lacks_descriptor(&e) => all = false,
+                    Err(e) => return Err(e),
                 }
             }
-            self.failures.add_node();
+            if all {
+                self.failures.add_node();
+            }
         }
         let new = |rank: &u32| !self.failures.is_lost(*rank);
         if let Some(rank) = self.device().dead_peers().into_iter().find(new) {

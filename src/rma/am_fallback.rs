@@ -209,6 +209,8 @@ struct Slot {
     len: usize,
     into: Option<(Layout, u64)>,
     answer: Option<Rc<Answer>>,
+    /// The window and mode of a lock that is asked for.
+    lock: Option<(u64, u64)>,
 }
 
 impl Slot {
@@ -218,6 +220,7 @@ impl Slot {
             Some(answer) if Rc::strong_count(&answer) > 1 => answer.0.set(Some((status, number))),
             // (Here alone, so waited for no more: who did was told of a death.)
             Some(_) if status == Status::Dead => {}
+            None if self.lock.is_some() => {}
             _ if status == Status::Done => {}
             _ => self.outstanding.refuse(self.peer, status),
         }
@@ -302,8 +305,10 @@ impl<N: Netmod> RmaHandler<N> {
         let (result, len) = request.result;
         let Request { into, answer, .. } = request;
         let outstanding_here = Rc::clone(outstanding);
-        let slot =
-            Slot { peer, outstanding: outstanding_here, result: Some(result), len, into, answer };
+        let lock = request.opcode == opcode::LOCK;
+        let lock = lock.then_some((request.window, request.place & 0xff));
+        let (here, result) = (outstanding_here, Some(result));
+        let slot = Slot { peer, outstanding: here, result, len, into, answer, lock };
         let id = self.slots.borrow_mut().insert(slot);
         outstanding.begin(peer);
         let meta = Meta { id, count: request.count as u32, ty: request.ty, op: request.op };
@@ -344,7 +349,9 @@ impl<N: Netmod> RmaHandler<N> {
             if !mine(slot) {
                 return true;
             }
-            let comes = context.has_node_queue(slot.peer) && context.check_alive(slot.peer).is_ok();
+            // (A lock that is granted goes back.)
+            let comes = (slot.lock.is_some() || context.has_node_queue(slot.peer))
+                && context.check_alive(slot.peer).is_ok();
             if comes {
                 (slot.result, slot.answer) = (None, None);
             } else {
@@ -356,10 +363,16 @@ impl<N: Netmod> RmaHandler<N> {
     }
 
     /// An answer came.
-    fn answered(&self, from: u32, words: [u64; 3], body: &[u8]) {
+    fn answered(&self, context: &Context<N>, from: u32, words: [u64; 3], body: &[u8]) {
         let id = words[0] as u32;
         let slot = self.slots.borrow_mut().remove_if(id, |slot| slot.peer == from);
         let Some(slot) = slot else { return };
+        if let (Some((window, mode)), None) = (slot.lock, &slot.answer)
+            && words[1] == Status::Done as u64
+        {
+            // (Who died holds none.)
+            let _ = self.notify(context, from, opcode::UNLOCK, window, mode);
+        }
         let mut status = Status::from_number(words[1]);
         if status == Status::Done && body.len() != slot.len {
             status = Status::Malformed;
@@ -380,7 +393,7 @@ impl<N: Netmod> RmaHandler<N> {
         if head.kind == opcode::ANSWER {
             // (Who asked one that is dead was told so, and has its buffers again.)
             if context.check_alive(head.from).is_ok() {
-                self.answered(head.from, head.words, body);
+                self.answered(context, head.from, head.words, body);
             }
             return None;
         }

@@ -353,8 +353,11 @@ impl<N: Netmod> Communicator<N> {
     fn id_of_group(&self, group: &RankMap) -> u64 {
         let word = |process: Process| u64::from(process.pg) << 32 | u64::from(process.lpid);
         let members = group.iter().fold(self.id, |hash, process| mix(&[hash, word(process)]));
-        let cold = self.cold.get_or_init(Rc::default);
-        let mut groups = cold.groups.borrow_mut();
+        let mut groups = if self.is_world() {
+            self.context.world_groups.borrow_mut()
+        } else {
+            self.cold.get_or_init(Rc::default).groups.borrow_mut()
+        };
         let times = groups.entry(members).or_default();
         *times = times.wrapping_add(1);
         mix(&[members, (*times).into(), 11])
@@ -423,9 +426,13 @@ impl<N: Netmod> Communicator<N> {
 
     /// The number of this collective call, equal in all members.
     fn call(&self) -> u64 {
-        let is_world = self.id == world_id(&self.context);
-        let calls = if is_world { &self.context.world_calls } else { &self.calls };
+        let calls = if self.is_world() { &self.context.world_calls } else { &self.calls };
         u64::from(calls.replace(calls.get().wrapping_add(1)))
+    }
+
+    /// Returns true if it is a handle of the communicator of all, whose handles are all one.
+    fn is_world(&self) -> bool {
+        self.id == world_id(&self.context)
     }
 
     fn subset(

@@ -159,9 +159,10 @@ impl<N: Netmod> Access<N> {
             Lock::Exclusive => {
                 let first = self.first()?;
                 self.acquire(&first, LockMode::GlobalExclusive)?;
-                self.acquire(target, LockMode::Exclusive).inspect_err(|_| {
-                    let _ = self.release(&first, LockMode::GlobalExclusive);
-                })
+                let given_back = GivenBack(self, first);
+                self.acquire(target, LockMode::Exclusive)?;
+                std::mem::forget(given_back);
+                Ok(())
             }
         }
     }
@@ -603,6 +604,15 @@ impl<N: Netmod> Access<N> {
         if self.cold.all.take() {
             let _ = self.first().and_then(|first| self.release(&first, LockMode::GlobalShared));
         }
+    }
+}
+
+/// The first member's word, which goes back where the target's is not had, also for a handler's panic.
+struct GivenBack<'a, N: Netmod>(&'a Access<N>, LockTarget);
+
+impl<N: Netmod> Drop for GivenBack<'_, N> {
+    fn drop(&mut self) {
+        let _ = self.0.release(&self.1, LockMode::GlobalExclusive);
     }
 }
 

@@ -41,7 +41,7 @@ impl Registry {
     }
 }
 
-/// A region in the registry; dropping it takes it out.
+/// A region in the registry; dropping it takes it out, unless another has its id by then.
 pub(super) struct RegistryEntry {
     registry: Arc<Registry>,
     region: Arc<ExposedRegion>,
@@ -65,7 +65,10 @@ impl Deref for RegistryEntry {
 
 impl Drop for RegistryEntry {
     fn drop(&mut self) {
-        self.registry.regions().remove(&self.region.id);
+        let mut regions = self.registry.regions();
+        if regions.get(&self.region.id).is_some_and(|it| Arc::ptr_eq(it, &self.region)) {
+            regions.remove(&self.region.id);
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use super::Error;
 use super::access::Access;
 use super::am_fallback::{Answer, Request, error_of, opcode};
-use super::request::InFlight;
+use super::request::{InFlight, Left};
 use super::types::Status;
 use crate::netmod::{Netmod, Op, Type};
 use std::rc::Rc;
@@ -123,10 +123,11 @@ impl<N: Netmod> Access<N> {
             // SAFETY: [INTO], until the flush.
             return unsafe { self.get_by_packets(buf, len, rank, disp, None) };
         }
-        let mut in_flight = Vec::new();
+        let mut left = Left::new(self);
+        let in_flight = &mut left.in_flight;
         // SAFETY: [INTO]; what fails is given up before the return.
-        let started = unsafe { self.get_by_packets(buf, len, rank, disp, Some(&mut in_flight)) };
-        let ended = self.await_in_flight(&mut in_flight);
+        let started = unsafe { self.get_by_packets(buf, len, rank, disp, Some(in_flight)) };
+        let ended = self.await_in_flight(&mut left.in_flight);
         started.and(ended)
     }
 }

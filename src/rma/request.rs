@@ -123,11 +123,18 @@ pub(super) struct Scattered<'l> {
     pub(super) there: &'l Layout,
 }
 
-/// Operations that are waited for: those left when the wait ends, for whatever reason, are
-/// forgotten.
-struct Left<'a, N: Netmod> {
+/// Operations that are waited for: those left when what issues them, or the wait, ends, for whatever
+/// reason, are forgotten.
+pub(super) struct Left<'a, N: Netmod> {
     access: &'a Access<N>,
-    in_flight: Vec<InFlight>,
+    pub(super) in_flight: Vec<InFlight>,
+}
+
+impl<'a, N: Netmod> Left<'a, N> {
+    /// None yet.
+    pub(super) fn new(access: &'a Access<N>) -> Left<'a, N> {
+        Left { access, in_flight: Vec::new() }
+    }
 }
 
 impl<N: Netmod> Drop for Left<'_, N> {
@@ -245,8 +252,10 @@ impl<N: Netmod> Access<N> {
     pub(super) fn is_member(&self, peer: u32) -> bool {
         let device = self.context().device();
         let is_it = |process| device.world_rank(process).is_ok_and(|number| number == peer);
-        let elsewhere = || peer >= device.boot().size() && self.map().iter().any(is_it);
-        self.map().rank_of(Process { pg: 0, lpid: peer }).is_some() || elsewhere()
+        if self.map().pg() == Some(0) {
+            return self.map().rank_of(Process { pg: 0, lpid: peer }).is_some();
+        }
+        self.map().iter().any(is_it)
     }
 
     fn forget_answer(&self, answer: &Rc<Answer>) {

@@ -19,7 +19,8 @@ impl<N: Netmod> Access<N> {
     /// # Errors
     /// [`ErrorKind::Epoch`] when an epoch is open, [`ErrorKind::Rank`],
     /// [`ErrorKind::Arguments`] for a rank named twice, [`ErrorKind::Freed`]; a
-    /// member that died.
+    /// member that died: for the others that had posted the epoch is over, as one of no
+    /// operations.
     pub fn start(&self, group: &[u32], assert: Assert) -> Result<(), Error> {
         self.recorded_all(Kind::Start, || self.open_start(group, assert))
     }
@@ -29,14 +30,28 @@ impl<N: Netmod> Access<N> {
         let (ranks, peers) = self.group(group)?;
         let state = self.state()?;
         if !assert.contains(Assert::NOCHECK) {
-            self.context().wait(&peers, || {
+            let waited = self.context().wait(&peers, || {
                 let posted = self.take_signals(&state, Signal::Posted, &peers);
                 Ok(if posted { Progress::Done } else { Progress::Waiting })
-            })?;
+            });
+            if waited.is_err() && self.context().check_may_wait().is_ok() {
+                self.give_up_start(&state, &peers);
+            }
+            waited?;
         }
         *self.cold.group.borrow_mut() = ranks;
         self.set_epoch(Epoch::Start);
         Ok(())
+    }
+
+    /// An access epoch was not opened, for a death: the living that had posted wait for its end.
+    fn give_up_start(&self, state: &WindowState<N>, peers: &[u32]) {
+        for &peer in peers.iter().filter(|&&peer| self.context().check_alive(peer).is_ok()) {
+            if self.take_signals(state, Signal::Posted, &[peer]) {
+                // (One that dies now hears of nothing any more.)
+                let _ = self.notify(peer, Signal::Completed);
+            }
+        }
     }
 
     /// Closes the epoch that start opened; everything issued in it is done at
@@ -60,13 +75,14 @@ impl<N: Netmod> Access<N> {
             }
         }
         self.context().check_may_wait()?;
-        let group = std::mem::take(&mut *self.cold.group.borrow_mut());
+        let group = self.cold.group.borrow().clone();
         let mut result = self.flush_group(&group);
         for rank in group {
             let notified =
                 self.world_rank(rank).and_then(|peer| self.notify(peer, Signal::Completed));
             result = result.and(notified);
         }
+        self.cold.group.borrow_mut().clear();
         self.set_epoch(Epoch::Closed);
         result
     }

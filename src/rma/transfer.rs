@@ -17,13 +17,14 @@ use super::access::copy;
 use super::am_fallback::{error_of, opcode};
 use super::pieces::{Pieces, single};
 use super::places::SHORT;
-use super::request::{InFlight, Pending, Scattered};
+use super::request::{InFlight, Left, Pending, Scattered};
 use super::types::{Remote, Status, Target, unreachable_error};
 use super::{Error, ErrorKind};
 use crate::datatype::Layout;
 use crate::device::{Explanation, FRAGMENT, Medium, Method, PIECE, Shape, Token, explain};
 use crate::netmod::{Costs, Iov, Netmod, Op, Type};
 use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 /// A noncontiguous put or get.
@@ -76,8 +77,8 @@ type Piece = ([isize; 2], usize);
 
 /// Fragments under way while the next is packed, or the one before unpacked.
 const UNDER_WAY: usize = 3;
-/// An operation under way, its fragment, and bytes of it.
-type Fragments = VecDeque<(Token, Box<[u8]>, usize)>;
+/// An operation under way, its fragment, which is kept until that ended, and bytes of it.
+type Fragments = VecDeque<(Token, ManuallyDrop<Box<[u8]>>, usize)>;
 /// A fragment, and bytes of it.
 type Fragment = (Box<[u8]>, usize);
 
@@ -317,7 +318,7 @@ impl<N: Netmod> Access<N> {
         for (token, fragment, _) in under_way {
             // A flush waits for them, and tells how they ended.
             self.context().forget(token);
-            self.cold.stage(remote.peer, fragment);
+            self.cold.stage(remote.peer, ManuallyDrop::into_inner(fragment));
         }
         result
     }
@@ -329,34 +330,29 @@ impl<N: Netmod> Access<N> {
     unsafe fn move_fragment(
         &self,
         remote: &Remote,
-        (mut fragment, len): Fragment,
+        (fragment, len): Fragment,
         behind: u64,
         write: bool,
         under_way: &mut Fragments,
     ) -> Result<(), Error> {
+        let mut fragment = ManuallyDrop::new(fragment);
         let iov = [Iov { buf: fragment.as_mut_ptr(), len, addr: remote.addr + behind }];
         // SAFETY: [TARGET]; [BUF], [INTO]: the fragment, which is leaked after a failure.
         match unsafe { self.transfer(remote, &iov, write, true) } {
-            Ok(token) => under_way.push_back((token, fragment, len)),
-            Err(e) => {
-                std::mem::forget(fragment);
-                return Err(e);
+            Ok(token) => {
+                under_way.push_back((token, fragment, len));
+                Ok(())
             }
+            Err(e) => Err(e),
         }
-        Ok(())
     }
 
     /// Waits for the fragment that is under way longest; one whose end is not known is
     /// leaked.
     fn oldest(&self, under_way: &mut Fragments, peer: u32) -> Result<Option<Fragment>, Error> {
         let Some((token, fragment, len)) = under_way.pop_front() else { return Ok(None) };
-        match self.await_in_flight(&mut vec![InFlight::Token(token, peer)]) {
-            Ok(()) => Ok(Some((fragment, len))),
-            Err(e) => {
-                std::mem::forget(fragment);
-                Err(e)
-            }
-        }
+        self.await_in_flight(&mut vec![InFlight::Token(token, peer)])?;
+        Ok(Some((ManuallyDrop::into_inner(fragment), len)))
     }
 
     /// Reads one block of the target's memory in fragments, and unpacks those that
@@ -393,10 +389,7 @@ impl<N: Netmod> Access<N> {
             Ok(())
         };
         let result = read();
-        for (token, fragment, _) in under_way {
-            self.context().forget(token);
-            std::mem::forget(fragment);
-        }
+        under_way.into_iter().for_each(|(token, ..)| self.context().forget(token));
         result
     }
 
@@ -430,12 +423,12 @@ impl<N: Netmod> Access<N> {
             }
             return Ok(());
         }
-        let mut own = Vec::new();
+        let mut left = Left::new(self);
         let (in_flight, returns) = match completion {
             _ if write => (None, false),
             LocalCompletion::Flush => (None, false),
             LocalCompletion::InFlight(in_flight) => (Some(in_flight), false),
-            LocalCompletion::Return => (Some(&mut own), true),
+            LocalCompletion::Return => (Some(&mut left.in_flight), true),
         };
         let scattered = Scattered {
             opcode: if write { opcode::SCATTER } else { opcode::GATHER },
@@ -450,7 +443,7 @@ impl<N: Netmod> Access<N> {
         // SAFETY: [BUF]; [INTO], until the answer came.
         let started = unsafe { self.scatter(&scattered, in_flight) };
         // A failed request is forgotten, so that its answer is not written.
-        let ended = if returns { self.await_in_flight(&mut own) } else { Ok(()) };
+        let ended = if returns { self.await_in_flight(&mut left.in_flight) } else { Ok(()) };
         started.and(ended)
     }
 

@@ -214,12 +214,15 @@ fn two_at_once() {
     let before = handler();
     std::thread::scope(|scope| {
         let waiting = jobs.map(|job| scope.spawn(|| job.wait().unwrap()));
-        std::thread::sleep(Duration::from_millis(300));
         while handler() == before {
             std::thread::yield_now();
         }
-        // SAFETY: takes integers.
-        unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
+        // (The second may not wait yet.)
+        while waiting.iter().any(|job| !job.is_finished()) {
+            // SAFETY: takes integers.
+            unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
+            std::thread::sleep(Duration::from_millis(50));
+        }
         for job in waiting {
             assert_eq!(job.join().unwrap().exits, [Exit::Signal(libc::SIGTERM)]);
         }

@@ -494,12 +494,13 @@ pub unsafe extern "C" fn rankway_test(
         // SAFETY: [PTR].
         let (to, handle) = unsafe { (out(flag, "flag")?, handle_at(request)?) };
         let guard = TableGuard::of(handle)?;
-        let mut operation = guard.take::<Operation>(handle)?;
-        let Some(ended) = operation.test() else {
-            guard.restore(handle, operation);
+        let operation = Some(guard.take::<Operation>(handle)?);
+        let mut tested = Tested { guard: &guard, handle, operation };
+        let Some(ended) = tested.operation.as_mut().and_then(Operation::test) else {
             to.set(0);
             return Ok(());
         };
+        tested.operation = None;
         guard.remove::<Operation>(handle);
         to.set(1);
         // SAFETY: [PTR].
@@ -508,6 +509,22 @@ pub unsafe extern "C" fn rankway_test(
             set_status(ended, status)
         }
     })
+}
+
+/// An operation that is taken out for a test, and goes back where it has not ended, also when
+/// a handler's panic ends the test.
+struct Tested<'g> {
+    guard: &'g TableGuard,
+    handle: rankway_request_t,
+    operation: Option<Operation>,
+}
+
+impl Drop for Tested<'_> {
+    fn drop(&mut self) {
+        if let Some(operation) = self.operation.take() {
+            self.guard.restore(self.handle, operation);
+        }
+    }
 }
 
 /// Waits for an operation. Its handle ends and `*request` becomes null, with

@@ -193,17 +193,33 @@ int __real_MPIC_Waitall(int count, MPIR_Request ** requests, MPI_Status * status
 int __wrap_MPIC_Waitall(int count, MPIR_Request ** requests, MPI_Status * statuses,
                         MPIR_Errflag_t * errflag) RKW_HIDDEN;
 
-/* Of those that are left beside one that failed MPICH gives a class, which it refuses as the code that it
- * takes it for. */
+/* Those that are left beside one that failed MPICH does not free, which hold their communicator, and
+ * gives them a class, which it refuses as the code that it takes it for. Of more than so many at once it
+ * tells no statuses. */
 int __wrap_MPIC_Waitall(int count, MPIR_Request ** requests, MPI_Status * statuses,
                         MPIR_Errflag_t * errflag)
 {
-    int mpi_errno = __real_MPIC_Waitall(count, requests, statuses, errflag);
-    for (int i = 0; mpi_errno == MPI_ERR_IN_STATUS && statuses != MPI_STATUSES_IGNORE && i < count; i++)
-        if (statuses[i].MPI_ERROR == MPIX_ERR_PROC_FAILED_PENDING) {
-            statuses[i].MPI_ERROR = MPI_SUCCESS;
-            MPIR_ERR_SET(statuses[i].MPI_ERROR, MPIX_ERR_PROC_FAILED, "**fail");
+    enum { AT_ONCE = 64 };
+    MPI_Status own[AT_ONCE];
+    int mpi_errno = MPI_SUCCESS;
+    for (int from = 0; from < count; from += AT_ONCE) {
+        int some = MPL_MIN(count - from, AT_ONCE), is_over = mpi_errno != MPI_SUCCESS;
+        MPI_Status *of = statuses == MPI_STATUSES_IGNORE ? own : statuses + from;
+        if (!is_over)
+            mpi_errno = __real_MPIC_Waitall(some, requests + from, of, errflag);
+        for (int i = 0; MPIR_ERR_GET_CLASS(mpi_errno) == MPI_ERR_IN_STATUS && i < some; i++) {
+            if (is_over)
+                of[i].MPI_ERROR = MPI_ERR_PENDING;
+            int is_left = of[i].MPI_ERROR == MPI_ERR_PENDING;
+            if (of[i].MPI_ERROR == MPIX_ERR_PROC_FAILED_PENDING) {
+                is_left = 1;
+                of[i].MPI_ERROR = MPI_SUCCESS;
+                MPIR_ERR_SET(of[i].MPI_ERROR, MPIX_ERR_PROC_FAILED, "**fail");
+            }
+            if (is_left)
+                MPIR_Request_free(requests[from + i]);
         }
+    }
     return heard(mpi_errno);
 }
 

@@ -134,6 +134,22 @@ static void freed(int next, int before)
     MPI_Comm_free(&second);
 }
 
+/* A collective that fails keeps none of its requests, nor the communicator. */
+static void collective(void)
+{
+    enum { MOST = 64 };
+    MPI_Comm comm = made();
+    static int into[2 * MOST], counts[MOST], places[MOST];
+    int own[2] = { rank, rank }, code;
+    for (int i = 0; i < size; i++)
+        counts[i] = 1, places[i] = 2 * i;
+    code = MPI_Gatherv(own, rank == 1 ? 2 : 1, MPI_INT, into, counts, places, MPI_INT, 0, comm);
+    CHECK(rank != 0 || size == 1 || code != MPI_SUCCESS, "%d", code);
+    MPI_Barrier(world);
+    MPI_Comm_disconnect(&comm);
+    CHECK(gone == 1, "%d", gone);
+}
+
 static void persistent(void)
 {
     MPI_Request requests[2];
@@ -160,6 +176,7 @@ int main(int argc, char **argv)
     errors(next, before);
     ends(next, before);
     freed(next, before);
+    collective();
     persistent();
     MPI_Comm_free_keyval(&keyval);
     return finish();

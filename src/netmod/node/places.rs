@@ -29,8 +29,9 @@ impl Rings {
     /// # Safety
     /// The endpoint's own ends of this place.
     pub(super) unsafe fn renew(&self, place: u32, puts: &SharedReader, packets: &Reader) -> bool {
-        let rest = packets.has_some() || puts.has_some() || puts.is_taken();
-        if rest || !process::ended(packets.peer()) {
+        let has_rest = || packets.has_some() || puts.has_some() || puts.is_taken();
+        // (It may have sent its last, and ended, since it was looked at.)
+        if has_rest() || !process::ended(packets.peer()) || has_rest() {
             return false;
         }
         // SAFETY: the only other end was the sender's. (What says that the place is free is last.)

@@ -269,30 +269,22 @@ impl Drop for Worker {
 }
 
 impl Worker {
-    /// See [`Netmod::is_drained`](crate::netmod::Netmod::is_drained). Once somebody died,
-    /// a flush may never end, and is waited for so long.
+    /// See [`Netmod::is_drained`](crate::netmod::Netmod::is_drained).
     pub(super) fn is_drained(&self, dest: u64) -> bool {
-        let is_given_up = || {
-            let begun = self.inner.drains.borrow().get(&dest).map(|drain| drain.1);
-            begun.is_none_or(|begun| begun.elapsed() >= CLOSE_TIMEOUT_AFTER_DEATH)
-        };
-        self.inner.failed.borrow().contains_key(&dest)
-            || self.is_flushed(dest)
-            || (self.inner.has_dead.get() && is_given_up())
+        self.inner.failed.borrow().contains_key(&dest) || self.is_flushed(dest)
     }
 
     /// Returns true once what was taken from callers is flushed, which the first call begins.
     fn is_flushed(&self, ep: u64) -> bool {
         let f = self.f();
         let mut drains = self.inner.drains.borrow_mut();
-        let (request, _) = drains.entry(ep).or_insert_with(|| {
+        let request = drains.entry(ep).or_insert_with(|| {
             // SAFETY: endpoints are open as long as their worker.
             let pointer = unsafe { (f.ucp_ep_flush_nbx)(ep as sys::ucp_ep_h, &slots::plain(0)) };
-            let request = match slots::decode(pointer) {
+            match slots::decode(pointer) {
                 CallStatus::InProgress(request) => request,
                 _ => null_mut(),
-            };
-            (request, Instant::now())
+            }
         });
         // SAFETY: a request of ours that is not released yet, and is once.
         unsafe {
@@ -326,7 +318,7 @@ impl Worker {
             // SAFETY: the worker is open.
             unsafe { (inner.f.ucp_worker_progress)(inner.worker) };
         }
-        let flushes = inner.drains.take().into_values().map(|(request, _)| request);
+        let flushes = inner.drains.take().into_values();
         let left = flushes.filter(|request| !request.is_null());
         // SAFETY: each once; UCX ends them with the worker.
         left.for_each(|request| unsafe { (inner.f.ucp_request_free)(request) });

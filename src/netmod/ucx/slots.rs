@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// One operation under way; its address is the callback's argument.
 pub(super) struct Slot {
@@ -167,8 +166,8 @@ pub(super) struct Inner {
     /// A process died: in shared memory it may have left a gap in the queue of a living one,
     /// where it was never spoken to from here, too.
     pub(super) has_dead: Cell<bool>,
-    /// The last flush of those that are asked for, null once it is over, and when it began.
-    pub(super) drains: RefCell<BTreeMap<u64, (*mut c_void, Instant)>>,
+    /// The last flush of those that are asked for, null once it is over.
+    pub(super) drains: RefCell<BTreeMap<u64, *mut c_void>>,
     /// Those that failed, and why.
     pub(super) failed: RefCell<BTreeMap<u64, sys::ucs_status_t>>,
     /// Packets that a poll has not handed on yet.

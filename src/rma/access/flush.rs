@@ -148,20 +148,13 @@ impl<N: Netmod> Access<N> {
         flushed
     }
 
-    /// Until [`Access::marks_are_probed`] whoever else flushes probes the marked ranks too.
-    fn probe_marks(&self) {
+    /// While this lasts whoever else flushes probes the marked ranks too.
+    fn probe_marks(&self) -> Probing<'_, N> {
         let flushes = &self.cold.probing_flushes;
         flushes.set(flushes.get() + 1);
         let marked = self.marks.iter().filter(|mark| mark.get() != 0);
         marked.for_each(|mark| mark.set(PROBED));
-    }
-
-    fn marks_are_probed(&self) {
-        let flushes = &self.cold.probing_flushes;
-        flushes.set(flushes.get() - 1);
-        if flushes.get() == 0 {
-            self.marks.iter().for_each(|mark| mark.set(mark.get() & !PROBED));
-        }
+        Probing(self)
     }
 
     /// Reads back from every rank that was put to: the answer comes behind the
@@ -171,16 +164,10 @@ impl<N: Netmod> Access<N> {
         // Stores into mapped regions are visible to every process that learns of
         // this flush.
         fence(Ordering::SeqCst);
-        self.probe_marks();
-        let peers = ranks.iter().map(|&(rank, _)| self.world_rank(rank)).collect();
+        let probing = self.probe_marks();
         // The only early return: below, all probes are waited for.
-        let peers: Vec<u32> = match peers {
-            Ok(peers) => peers,
-            Err(e) => {
-                self.marks_are_probed();
-                return Err(e);
-            }
-        };
+        let peers =
+            ranks.iter().map(|&(rank, _)| self.world_rank(rank)).collect::<Result<Vec<_>, _>>()?;
         let mut probes = Vec::new();
         let mut answered = Ok(false);
         // Ranks of one process need one probe; ranks of a window that is not
@@ -192,7 +179,7 @@ impl<N: Netmod> Access<N> {
                 Err(e) => answered = answered.and(Err(e)),
             }
         }
-        self.marks_are_probed();
+        drop(probing);
         for (token, peer) in probes {
             let answer = self.await_token(token, peer).map(|()| true);
             answered = answered.and(answer);
@@ -356,6 +343,19 @@ impl<N: Netmod> Access<N> {
             if !self.is_busy(peers) {
                 return Ok(died);
             }
+        }
+    }
+}
+
+/// A flush whose probes are being issued.
+struct Probing<'a, N: Netmod>(&'a Access<N>);
+
+impl<N: Netmod> Drop for Probing<'_, N> {
+    fn drop(&mut self) {
+        let flushes = &self.0.cold.probing_flushes;
+        flushes.set(flushes.get() - 1);
+        if flushes.get() == 0 {
+            self.0.marks.iter().for_each(|mark| mark.set(mark.get() & !PROBED));
         }
     }
 }

@@ -241,7 +241,10 @@ impl<N: Netmod> Access<N> {
             let why = "a window with members in other jobs is used on the first context alone";
             return Err(ErrorKind::Arguments(why.into()).into());
         }
-        if (state.uniform().is_none() || state.contiguous.is_some()) && *map != state.map {
+        let by_rank = state.uniform().is_none()
+            || state.contiguous.is_some()
+            || state.misalignments.uniform().is_none();
+        if by_rank && *map != state.map {
             let state = state.by_ranks_of(map, context.device())?;
             return Access::new(&state, context, map);
         }
@@ -259,6 +262,7 @@ impl<N: Netmod> Access<N> {
     ) -> Result<Access<N>, Error> {
         let uniform = state.uniform();
         let mapped = uniform.and_then(|_| target::fold_mapped(state, context, map));
+        let uniform = uniform.filter(|_| mapped.is_some() || state.contiguous.is_none());
         // SAFETY: the directory outlives the access, which holds the context
         // and thereby the device; `map` is kept beside the lookup.
         let lookup = unsafe { Lookup::new(map, context.av().directory()) };

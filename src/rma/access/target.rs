@@ -245,9 +245,14 @@ pub(super) fn fold_mapped<N: Netmod>(
     map: &RankMap,
 ) -> Option<(*mut u8, isize)> {
     let mapped = state.mapped.filter(|m| m.all)?;
-    if state.contiguous.is_some() {
-        // Called where all sizes are equal, and for the window's own ranks.
-        return Some((mapped.start, state.sizes.get(0) as isize));
+    if let Some(starts) = &state.contiguous {
+        let first = starts.get(0);
+        let step = if map.len() > 1 { starts.get(1).wrapping_sub(first) } else { 0 };
+        let on_line =
+            |rank: u32| starts.get(rank) == first.wrapping_add(step.wrapping_mul(rank.into()));
+        // SAFETY: the segment holds the region of each member.
+        let start = || unsafe { mapped.start.add(first as usize) };
+        return (0..map.len()).all(on_line).then(|| (start(), step as isize));
     }
     let device = context.device();
     let (base, stride) = affine(map)?;

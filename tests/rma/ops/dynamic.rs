@@ -24,7 +24,7 @@ pub fn attached<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         refused!(w.attach(at.add(79_999), 5), ErrorKind::Arguments(_));
         refused!(w.attach(at, 1), ErrorKind::Arguments(_));
         refused!(w.attach(std::ptr::null_mut(), 8), ErrorKind::Arguments(_));
-        refused!(w.attach(std::ptr::null_mut(), 8), ErrorKind::Arguments(_));
+        w.attach(at, 0).map_err(text)?;
         w.attach(second.as_mut_ptr().cast(), 256).map_err(text)?;
     }
     let mine = [at.addr().to_ne_bytes(), second.as_ptr().addr().to_ne_bytes()].concat();

@@ -10,8 +10,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A get that ends in a handler's panic writes nothing any more.
-pub fn get<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+/// A get that ends in a handler's panic writes nothing any more, be it of one request or of more
+/// than may be under way.
+pub fn get<N: Opens, const BYTES: usize>(boot: Arc<dyn Boot>) -> Result {
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
     let me = world.rank();
@@ -26,9 +27,9 @@ pub fn get<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         })
         .map_err(text)?;
     let w = Window::dynamic(&world).map_err(text)?;
-    let mut memory = vec![7_u64; 8];
+    let mut memory = vec![7_u64; BYTES / 8];
     // SAFETY: it outlives the window.
-    let at = unsafe { w.attach(memory.as_mut_ptr().cast(), 64) }.map_err(text)?;
+    let at = unsafe { w.attach(memory.as_mut_ptr().cast(), BYTES) }.map_err(text)?;
     let told = world.allgather(&at.to_ne_bytes()).map_err(text)?;
     let place = usize::from_ne_bytes(told[1][..].try_into().map_err(text)?);
     w.lock_all().map_err(text)?;
@@ -39,7 +40,7 @@ pub fn get<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             // (By then it does.)
             std::thread::sleep(Duration::from_millis(400));
             active.send(2, 1, &[], &[]).map_err(text)?;
-            let mut buf = vec![0_u8; 64];
+            let mut buf = vec![0_u8; BYTES];
             let said = panic_of(|| w.get(&mut buf, 1, place).map_err(text));
             // (One that was answered at once was not ended.)
             let said = said.or_else(|_| panic_of(|| while context.progress().is_ok() {}))?;
@@ -47,7 +48,7 @@ pub fn get<N: Opens>(boot: Arc<dyn Boot>) -> Result {
             // It is the caller's again, and the answer comes.
             buf.fill(0xee);
             w.flush(1).map_err(text)?;
-            ensure!(buf.iter().all(|&b| b == 0xee), "written to after get has ended: {buf:?}");
+            ensure!(buf.iter().all(|&b| b == 0xee), "written to after get has ended");
         }
         1 => std::thread::sleep(Duration::from_millis(2500)),
         _ => {
@@ -59,6 +60,52 @@ pub fn get<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     }
     world.barrier().map_err(text)?;
     w.unlock_all().map_err(text)?;
+    world.barrier().map_err(text)
+}
+
+/// A lock whose wait ends in a handler's panic is nobody's once the target grants it.
+pub fn lock_given_up<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let me = world.rank();
+    let active = Active::open(&context).map_err(text)?;
+    let begins = Rc::new(Cell::new(false));
+    let told = Rc::clone(&begins);
+    active
+        .register(1, move |call| -> HandlerStatus {
+            assert!(call.payload.is_empty(), "in a handler");
+            told.set(true);
+            HandlerStatus::Consumed
+        })
+        .map_err(text)?;
+    let w = make::<N, KIND>(&world, 64, 8)?;
+    // (All have spoken to each other.)
+    w.lock(Lock::Shared, 2, Assert::NONE).map_err(text)?;
+    w.unlock(2).map_err(text)?;
+    world.barrier().map_err(text)?;
+    match me {
+        0 => {
+            std::thread::sleep(Duration::from_millis(400));
+            active.send(1, 1, &[], &[]).map_err(text)?;
+            let said = panic_of(|| w.lock(Lock::Exclusive, 2, Assert::NONE).map_err(text))?;
+            ensure!(said == "in a handler", "it said {said:?}");
+            ensure!(w.unlock(2).is_err(), "it holds the lock");
+        }
+        2 => std::thread::sleep(Duration::from_millis(2500)),
+        _ => {
+            while !begins.get() {
+                context.progress().map_err(text)?;
+            }
+            active.send(0, 1, &[], &[1]).map_err(text)?;
+        }
+    }
+    world.barrier().map_err(text)?;
+    if me == 1 {
+        w.lock(Lock::Shared, 2, Assert::NONE).map_err(text)?;
+        w.unlock(2).map_err(text)?;
+        w.lock_all().map_err(text)?;
+        w.unlock_all().map_err(text)?;
+    }
     world.barrier().map_err(text)
 }
 

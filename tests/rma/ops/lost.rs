@@ -144,3 +144,36 @@ pub fn group<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     }
     survive(&context)
 }
+
+/// Epochs of both kinds that a death kept from opening, or ended: the next ones of the living are
+/// their own.
+pub fn both<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot.clone())?;
+    let world = Communicator::world(&context);
+    let (me, other) = (world.rank(), 2_u32.wrapping_sub(world.rank()));
+    let w = make::<N, KIND>(&world, 64, 8)?;
+    if me != VICTIM {
+        w.post(&[VICTIM, other], Assert::NONE).map_err(text)?;
+    }
+    world.barrier().map_err(text)?;
+    leave_together(&*boot, &context)?;
+    if me == VICTIM {
+        die();
+    }
+    names_victim("start", w.start(&[VICTIM, other], Assert::NONE))?;
+    names_victim("wait", w.wait())?;
+    // (Until both have given up.)
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(1) {
+        context.progress().map_err(text)?;
+    }
+    for value in [8, 9] {
+        w.post(&[other], Assert::NONE).map_err(text)?;
+        w.start(&[other], Assert::NONE).map_err(text)?;
+        w.put(&[value; 8], other, 0).map_err(text)?;
+        w.complete().map_err(text)?;
+        w.wait().map_err(text)?;
+        same("of the next epoch", &own(&w)?[..8], &[value; 8])?;
+    }
+    survive(&context)
+}

@@ -84,9 +84,12 @@ pub fn all<N: Opens>(name: &str, nodes: u32, env: &[(&'static str, &str)]) -> Ve
         add("dynamic/locks and groups of one that computes", 3, absent::dynamic_epochs::<N>);
         add("shared", 3, dynamic::shared::<N>);
         add("shared in every epoch", 4, shared::every_epoch::<N>);
+        add("shared, by other maps", 3, shared::by_maps::<N>);
     }
     if nodes > 1 {
-        add("a get and a handler's panic", 3, handlers::get::<N>);
+        add("a get and a handler's panic", 3, handlers::get::<N, 64>);
+        add("created/a lock and a handler's panic", 3, handlers::lock_given_up::<N, CREATED>);
+        add("a long get and a handler's panic", 3, handlers::get::<N, { 4 << 20 }>);
         add("a lock within a handler", 2, handlers::lock::<N, CREATED>);
     }
     add("created/dead holder", 3, lost::holder::<N, CREATED>);
@@ -94,6 +97,8 @@ pub fn all<N: Opens>(name: &str, nodes: u32, env: &[(&'static str, &str)]) -> Ve
     add("created/dead target", 3, lost::target::<N, CREATED>);
     add("created/dead in a group epoch", 3, lost::group::<N, CREATED>);
     add("allocated/dead in a group epoch", 3, lost::group::<N, ALLOCATED>);
+    add("created/dead in epochs of both kinds", 3, lost::both::<N, CREATED>);
+    add("allocated/dead in epochs of both kinds", 3, lost::both::<N, ALLOCATED>);
     for method in ["pack", "iov", "blocks"] {
         let what = format!("created/layouts by {method}/{name}/3");
         let scenario = Scenario::new(what, 3, layouts::bytes::<N, CREATED>);

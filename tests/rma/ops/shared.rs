@@ -1,7 +1,8 @@
 //! Shared windows, whose regions are contiguous, in every kind of epoch.
 
 use super::*;
-use rankway::rma::{Assert, Lock};
+use rankway::rankmap::RankMap;
+use rankway::rma::{Access, Assert, Lock};
 
 const BYTES: usize = 8192;
 /// Short, the longest that shm injects, and longer.
@@ -98,4 +99,28 @@ pub fn every_epoch<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         w.free().map_err(text)?;
     }
     Ok(())
+}
+
+/// A shared window seen by other maps of its members: each rank is where it is said to be.
+pub fn by_maps<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let (me, n) = (world.rank(), world.size());
+    let mut w = Window::shared(&world, 64, 8).map_err(text)?;
+    let state = w.state().map_err(text)?;
+    let turned = RankMap::affine(0, n - 1, -1, n).map_err(text)?;
+    let order = (0..n).map(|rank| if rank < 2 { 1 - rank } else { rank });
+    let swapped = RankMap::from_lpids(0, order).map_err(text)?;
+    let alone = RankMap::affine(0, me, 1, 1).map_err(text)?;
+    let mine = if me < 2 { 1 - me } else { me };
+    for (at, map, own_rank) in [(1, turned, n - 1 - me), (3, swapped, mine), (5, alone, 0)] {
+        let access = Access::open(&state, &context, &map).map_err(text)?;
+        access.lock_all().map_err(text)?;
+        access.put(&[me as u8 + 1; 8], own_rank, at).map_err(text)?;
+        access.unlock_all().map_err(text)?;
+        world.barrier().map_err(text)?;
+        same("put to itself", &own(&w)?[8 * at..8 * at + 8], &[me as u8 + 1; 8])?;
+    }
+    drop(state);
+    w.free().map_err(text)
 }
