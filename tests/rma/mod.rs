@@ -92,7 +92,7 @@ pub fn communicators<N: Netmod>(world: &Communicator<N>) -> Result<Vec<Communica
     // (All handles of the world are one.)
     let again = Communicator::world(world.context());
     let of = |world: &Communicator<_>| world.create_group(&world.group()).map_err(text);
-    let (one, two) = (of(&world)?.ok_or("in it")?, of(&again)?.ok_or("in it")?);
+    let (one, two) = (of(world)?.ok_or("in it")?, of(&again)?.ok_or("in it")?);
     ensure!(one.id() != two.id(), "one id twice");
     // The first two alone, some of them more often, and all again.
     let pair = world.group().incl(&[0, 1 % n][..2.min(n as usize)]).map_err(text)?;
