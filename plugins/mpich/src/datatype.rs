@@ -273,9 +273,8 @@ unsafe fn derived(of: &rkw_type, depth: usize) -> Result<(Layout, Option<c_int>)
     let (integers, addresses) = told.map_err(|why| refusal(&why))?;
     let mut inner = Vec::with_capacity(types.len());
     let mut basics = Vec::with_capacity(types.len());
-    let is_empty = |member: usize| {
-        combiner == Combiner::Struct && integers.get(1 + member) == Some(&0)
-    };
+    let is_empty =
+        |member: usize| combiner == Combiner::Struct && integers.get(1 + member) == Some(&0);
     for (member, &ty) in types.iter().enumerate() {
         // SAFETY: [MPI]: the contents hold their datatypes.
         let made = unsafe { translate(ty, depth + 1)? };
