@@ -31,7 +31,7 @@ mod trace;
 
 use clap::{Parser, Subcommand};
 use rankway_cli::observe::memory::Counting;
-use std::io::{self, Write as _};
+use std::io;
 use std::process::ExitCode;
 
 /// Heap bytes are counted for `rankway memory`; two relaxed additions each.
@@ -115,7 +115,7 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(why) => {
-            complain(&format!("rankway: {why}\n"));
+            output::complain(&format!("rankway: {why}\n"));
             ExitCode::FAILURE
         }
     }
@@ -125,16 +125,11 @@ fn main() -> ExitCode {
 fn say(said: &clap::Error) -> ExitCode {
     match said.print() {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-            complain(&format!("rankway: cannot write: {e}\n"));
+            output::complain(&format!("rankway: cannot write: {e}\n"));
             ExitCode::FAILURE
         }
         _ => ExitCode::from(said.exit_code() as u8),
     }
-}
-
-/// Says it on standard error, where somebody reads that.
-fn complain(said: &str) {
-    let _ = io::stderr().write_all(said.as_bytes());
 }
 
 #[cfg(test)]

@@ -291,6 +291,11 @@ pub(crate) fn value(report: &impl serde::Serialize) -> Result<serde_json::Value,
     serde_json::to_value(report).map_err(|e| e.to_string())
 }
 
+/// Says it on standard error, where somebody reads that.
+pub(crate) fn complain(said: &str) {
+    let _ = io::stderr().write_all(said.as_bytes());
+}
+
 /// A bar on stderr, shown on terminals only.
 pub(crate) fn progress(len: impl Into<u64>, what: String) -> ProgressBar {
     let bar = ProgressBar::new(len.into()).with_message(what);

@@ -52,14 +52,14 @@ impl<N: Netmod> Context<N> {
             return self.take_failure_of(listener, rank);
         }
         let dead = self.await_death(|| self.device().dead_peers().first().copied());
-        match dead {
-            Some(_) => self.failures.forget_nobodys(),
-            None => drop(self.failures.tell(listener, NOBODY)),
-        }
-        match dead {
-            Some(rank) if among(rank) => Some(DeviceError::PeerDied { rank }),
-            Some(_) => self.take_failure(listener, among),
-            None => Some(DeviceError::Net(error)),
+        let Some(dead) = dead else {
+            self.failures.tell(listener, NOBODY);
+            return Some(DeviceError::Net(error));
+        };
+        self.failures.forget_nobodys();
+        match among(dead) {
+            true => Some(DeviceError::PeerDied { rank: dead }),
+            false => self.take_failure(listener, among),
         }
     }
 
@@ -243,11 +243,7 @@ impl<N: Netmod> Context<N> {
         let node = node.iter().flatten().map(|process| process.lpid);
         for rank in awaited.iter().copied().chain(node) {
             // (One that the system refuses to watch is as one of another node.)
-            if self.failures.add_watched(rank)
-                && let Err(DeviceError::PeerDied { rank }) = self.device().watch(rank)
-            {
-                self.mark_failed(rank);
-            }
+            let _ = self.watch(rank);
         }
         self.mark_dead();
         if walks.is_asking_due() {
@@ -307,6 +303,30 @@ impl<N: Netmod> Context<N> {
         }
     }
 
+    /// Watches a peer from now on. One that has ended is marked; one that there is no descriptor for
+    /// is as one of another node, until there is.
+    ///
+    /// # Errors
+    /// What the launcher answers.
+    #[inline]
+    fn watch(&self, rank: u32) -> Result<(), DeviceError> {
+        if self.failures.add_watched(rank) { self.begin_to_watch(rank) } else { Ok(()) }
+    }
+
+    fn begin_to_watch(&self, rank: u32) -> Result<(), DeviceError> {
+        match self.device().watch(rank) {
+            Err(DeviceError::PeerDied { rank }) => {
+                self.mark_failed(rank);
+                Ok(())
+            }
+            Err(e) if lacks_descriptor(&e) => {
+                self.failures.remove_watched(rank);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
     /// Checks the liveness of peers: of all that were ever checked, at most every
     /// [`LIVENESS_INTERVAL`](super::failures::LIVENESS_INTERVAL), so that no call
     /// is always too early.
@@ -314,19 +334,7 @@ impl<N: Netmod> Context<N> {
     /// # Errors
     /// [`DeviceError::PeerDied`].
     pub(crate) fn check_liveness(&self, peers: &[u32]) -> Result<(), DeviceError> {
-        for &rank in peers {
-            if self.failures.add_watched(rank) {
-                match self.device().watch(rank) {
-                    Ok(()) => {}
-                    Err(DeviceError::PeerDied { rank }) => {
-                        self.mark_failed(rank);
-                    }
-                    // (As one of another node, until there is a descriptor for it.)
-                    Err(e) if lacks_descriptor(&e) => self.failures.remove_watched(rank),
-                    Err(e) => return Err(e),
-                }
-            }
-        }
+        peers.iter().try_for_each(|&rank| self.watch(rank))?;
         if self.failures.is_check_due() {
             self.mark_dead();
         }

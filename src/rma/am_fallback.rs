@@ -304,11 +304,10 @@ impl<N: Netmod> RmaHandler<N> {
     ) -> Result<(), Error> {
         let (result, len) = request.result;
         let Request { into, answer, .. } = request;
-        let outstanding_here = Rc::clone(outstanding);
         let lock = request.opcode == opcode::LOCK;
         let lock = lock.then_some((request.window, request.place & 0xff));
-        let (here, result) = (outstanding_here, Some(result));
-        let slot = Slot { peer, outstanding: here, result, len, into, answer, lock };
+        let (counted, result) = (Rc::clone(outstanding), Some(result));
+        let slot = Slot { peer, outstanding: counted, result, len, into, answer, lock };
         let id = self.slots.borrow_mut().insert(slot);
         outstanding.begin(peer);
         let meta = Meta { id, count: request.count as u32, ty: request.ty, op: request.op };

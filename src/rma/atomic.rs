@@ -26,7 +26,7 @@ use super::access::Access;
 use super::am_fallback::{Answer, Request, error_of, opcode};
 use super::cold::{CALLS_PER_PROGRESS, PROVIDER_CALLS};
 use super::element::{Element, bits};
-use super::request::{InFlight, Pending};
+use super::request::{InFlight, Left, Pending};
 use super::types::{AccessPath, Status, Target, unreachable_error};
 use super::{Error, ErrorKind, Hints};
 use crate::netmod::compute::{Work, is_atomic, refusal};
@@ -418,12 +418,12 @@ impl<N: Netmod> Access<N> {
     ) -> Result<(), Error> {
         let mut bounce = self.cold.bounce_pool.take(origin.bytes());
         let origin = Origin { result: bounce.start(), ..*origin };
-        let mut in_flight = Vec::new();
+        let mut left = Left::new(self);
+        let in_flight = Some(&mut left.in_flight);
         // SAFETY: [BUF]; [INTO]: bounce memory, which is leaked if this fails.
-        let started = unsafe { self.elements(&origin, rank, disp, Some(&mut in_flight)) };
-        let nothing_in_flight = in_flight.is_empty();
-        let ended = self.await_in_flight(&mut in_flight);
-        if let Err(e) = started.and(ended) {
+        let started = unsafe { self.elements(&origin, rank, disp, in_flight) };
+        let nothing_in_flight = left.in_flight.is_empty();
+        if let Err(e) = started.and(left.wait()) {
             if nothing_in_flight {
                 self.cold.bounce_pool.put_back(bounce);
             }
@@ -573,15 +573,11 @@ impl<N: Netmod> Access<N> {
             return Ok(());
         }
         let before = self.cold.access_paths.borrow().get(&peer).copied();
-        match before {
+        match before.filter(|before| *before != path) {
+            None => {}
             // Updates are told of by the flush alone.
-            Some(AccessPath::Provider)
-                if path != AccessPath::Provider && self.locks_elements(rank) =>
-            {
-                self.flush_rank(rank)?;
-            }
-            Some(before) if before != path => self.drain(&[peer])?,
-            _ => {}
+            Some(AccessPath::Provider) if self.locks_elements(rank) => self.flush_rank(rank)?,
+            Some(_) => self.drain(&[peer])?,
         }
         // (Only now: who works on the window while this waits, waits too.)
         self.cold.access_paths.borrow_mut().insert(peer, path);

@@ -124,11 +124,10 @@ impl<N: Netmod> Access<N> {
             return unsafe { self.get_by_packets(buf, len, rank, disp, None) };
         }
         let mut left = Left::new(self);
-        let in_flight = &mut left.in_flight;
+        let in_flight = Some(&mut left.in_flight);
         // SAFETY: [INTO]; what fails is given up before the return.
-        let started = unsafe { self.get_by_packets(buf, len, rank, disp, Some(in_flight)) };
-        let ended = self.await_in_flight(&mut left.in_flight);
-        started.and(ended)
+        let started = unsafe { self.get_by_packets(buf, len, rank, disp, in_flight) };
+        started.and(left.wait())
     }
 }
 

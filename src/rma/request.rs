@@ -63,7 +63,7 @@ impl<'a, N: Netmod> Pending<'a, N> {
 
     /// [`Pending::wait`], of which nothing is recorded.
     pub(super) fn end(mut self) -> Result<(), Error> {
-        self.access.await_in_flight(&mut self.in_flight)
+        Left { access: self.access, in_flight: std::mem::take(&mut self.in_flight) }.wait()
     }
 
     /// Makes progress; whether the operation is complete.
@@ -135,6 +135,29 @@ impl<'a, N: Netmod> Left<'a, N> {
     pub(super) fn new(access: &'a Access<N>) -> Left<'a, N> {
         Left { access, in_flight: Vec::new() }
     }
+
+    /// Waits for all of them, even when one fails, and returns the first failure.
+    pub(super) fn wait(mut self) -> Result<(), Error> {
+        self.in_flight.reverse();
+        let mut first = None;
+        while let Some(operation) = self.in_flight.last() {
+            let (InFlight::Token(_, peer) | InFlight::Answer(_, peer)) = operation;
+            let mut ended = None;
+            let waited = self.access.context().wait(&[*peer], || {
+                ended = self.access.ended(operation);
+                Ok(if ended.is_some() { Progress::Done } else { Progress::Waiting })
+            });
+            let operation = self.in_flight.pop();
+            let result = ended.unwrap_or_else(|| {
+                operation.iter().for_each(|operation| self.access.forget(operation));
+                waited.map_err(Error::from)
+            });
+            if let Err(e) = result {
+                first.get_or_insert(e);
+            }
+        }
+        first.map_or(Ok(()), Err)
+    }
 }
 
 impl<N: Netmod> Drop for Left<'_, N> {
@@ -167,31 +190,6 @@ impl<N: Netmod> Access<N> {
                 (status, _) => Err(self.refused(*peer, status)),
             }),
         }
-    }
-
-    /// Waits for all of them, even when one fails, and returns the first
-    /// failure. An operation whose wait fails, or ends in a handler's panic, is forgotten.
-    pub(super) fn await_in_flight(&self, in_flight: &mut Vec<InFlight>) -> Result<(), Error> {
-        let mut left = Left { access: self, in_flight: std::mem::take(in_flight) };
-        left.in_flight.reverse();
-        let mut first = None;
-        while let Some(operation) = left.in_flight.last() {
-            let (InFlight::Token(_, peer) | InFlight::Answer(_, peer)) = operation;
-            let mut ended = None;
-            let waited = self.context().wait(&[*peer], || {
-                ended = self.ended(operation);
-                Ok(if ended.is_some() { Progress::Done } else { Progress::Waiting })
-            });
-            let operation = left.in_flight.pop();
-            let result = ended.unwrap_or_else(|| {
-                operation.iter().for_each(|operation| self.forget(operation));
-                waited.map_err(Error::from)
-            });
-            if let Err(e) = result {
-                first.get_or_insert(e);
-            }
-        }
-        first.map_or(Ok(()), Err)
     }
 
     /// Nobody waits for an operation any more, and nothing of it is written.

@@ -30,11 +30,12 @@ impl<N: Netmod> Access<N> {
         let (ranks, peers) = self.group(group)?;
         let state = self.state()?;
         if !assert.contains(Assert::NOCHECK) {
+            self.context().check_may_wait()?;
             let waited = self.context().wait(&peers, || {
                 let posted = self.take_signals(&state, Signal::Posted, &peers);
                 Ok(if posted { Progress::Done } else { Progress::Waiting })
             });
-            if waited.is_err() && self.context().check_may_wait().is_ok() {
+            if waited.is_err() {
                 self.give_up_start(&state, &peers);
             }
             waited?;

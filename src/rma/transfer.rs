@@ -338,20 +338,18 @@ impl<N: Netmod> Access<N> {
         let mut fragment = ManuallyDrop::new(fragment);
         let iov = [Iov { buf: fragment.as_mut_ptr(), len, addr: remote.addr + behind }];
         // SAFETY: [TARGET]; [BUF], [INTO]: the fragment, which is leaked after a failure.
-        match unsafe { self.transfer(remote, &iov, write, true) } {
-            Ok(token) => {
-                under_way.push_back((token, fragment, len));
-                Ok(())
-            }
-            Err(e) => Err(e),
-        }
+        let token = unsafe { self.transfer(remote, &iov, write, true) }?;
+        under_way.push_back((token, fragment, len));
+        Ok(())
     }
 
     /// Waits for the fragment that is under way longest; one whose end is not known is
     /// leaked.
     fn oldest(&self, under_way: &mut Fragments, peer: u32) -> Result<Option<Fragment>, Error> {
         let Some((token, fragment, len)) = under_way.pop_front() else { return Ok(None) };
-        self.await_in_flight(&mut vec![InFlight::Token(token, peer)])?;
+        let mut left = Left::new(self);
+        left.in_flight.push(InFlight::Token(token, peer));
+        left.wait()?;
         Ok(Some((ManuallyDrop::into_inner(fragment), len)))
     }
 
@@ -424,11 +422,11 @@ impl<N: Netmod> Access<N> {
             return Ok(());
         }
         let mut left = Left::new(self);
-        let (in_flight, returns) = match completion {
-            _ if write => (None, false),
-            LocalCompletion::Flush => (None, false),
-            LocalCompletion::InFlight(in_flight) => (Some(in_flight), false),
-            LocalCompletion::Return => (Some(&mut left.in_flight), true),
+        let in_flight = match completion {
+            _ if write => None,
+            LocalCompletion::Flush => None,
+            LocalCompletion::InFlight(in_flight) => Some(in_flight),
+            LocalCompletion::Return => Some(&mut left.in_flight),
         };
         let scattered = Scattered {
             opcode: if write { opcode::SCATTER } else { opcode::GATHER },
@@ -443,8 +441,7 @@ impl<N: Netmod> Access<N> {
         // SAFETY: [BUF]; [INTO], until the answer came.
         let started = unsafe { self.scatter(&scattered, in_flight) };
         // A failed request is forgotten, so that its answer is not written.
-        let ended = if returns { self.await_in_flight(&mut left.in_flight) } else { Ok(()) };
-        started.and(ended)
+        started.and(left.wait())
     }
 
     /// # Safety
@@ -503,11 +500,11 @@ impl<N: Netmod> Access<N> {
                         start.add(at).copy_from_nonoverlapping(here, len);
                     }
                 }
-                let mut in_flight = Vec::new();
+                let mut left = Left::new(self);
+                let in_flight = Some(&mut left.in_flight);
                 let moved = list.iter().map(|&(_, at, there, len)| ([at as isize, there], len));
-                let started = self.each_call(remote, start, moved, how, Some(&mut in_flight));
-                let ended = self.await_in_flight(&mut in_flight);
-                started.and(ended)?;
+                let started = self.each_call(remote, start, moved, how, in_flight);
+                started.and(left.wait())?;
                 if !how.0 {
                     for &(here, at, _, len) in &list {
                         here.copy_from_nonoverlapping(start.add(at), len);

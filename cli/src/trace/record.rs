@@ -2,11 +2,11 @@
 
 use super::leaks::Limit;
 use super::load::{DIRECTORY, Job, Traces};
-use crate::output::{bytes, count};
+use crate::output::{bytes, complain, count};
 use rankway::track::{Asked, TrackError};
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         format!("cannot start {}: {e}; write the command as without us", Path::new(name).display())
     })?;
     // (Where nobody reads it the status is the program's all the same.)
-    let _ = io::stderr().write_all(said.unwrap_or_default().as_bytes());
+    complain(&said.unwrap_or_default());
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     Ok(ExitCode::from(code as u8))
 }

@@ -449,8 +449,8 @@ const WAITERS: usize = 64;
 static SUPERVISORS: [(AtomicI32, AtomicI32); WAITERS] =
     [const { (AtomicI32::new(0), AtomicI32::new(0)) }; WAITERS];
 
-/// The handlers from before the first waiter, and how many there are.
-static HANDLERS: Mutex<(usize, Vec<(i32, libc::sigaction)>)> = Mutex::new((0, Vec::new()));
+/// The handlers from before the first waiter, while there are any.
+static HANDLERS: Mutex<Vec<(i32, libc::sigaction)>> = Mutex::new(Vec::new());
 
 extern "C" fn forward(signal: i32) {
     for (supervisor, came) in &SUPERVISORS {
@@ -476,9 +476,8 @@ impl Forwarding {
             SUPERVISORS[place].1.store(0, Ordering::Relaxed);
             SUPERVISORS[place].0.store(supervisor, Ordering::Release);
         }
-        handlers.0 += 1;
-        if handlers.0 == 1 {
-            handlers.1 = [libc::SIGINT, libc::SIGTERM].map(replace_handler).into();
+        if handlers.is_empty() {
+            *handlers = [libc::SIGINT, libc::SIGTERM].map(replace_handler).into();
         }
         Forwarding { place }
     }
@@ -486,14 +485,17 @@ impl Forwarding {
     /// Puts the old handlers back where nobody else waits; returns the signal that came, if any.
     fn stop(self) -> Option<i32> {
         let mut handlers = HANDLERS.lock().unwrap_or_else(|poison| poison.into_inner());
-        handlers.0 -= 1;
-        if handlers.0 == 0 {
-            for (signal, old) in handlers.1.drain(..) {
+        let place = self.place?;
+        let is_free = |(at, it): (usize, &(AtomicI32, AtomicI32))| {
+            at == place || it.0.load(Ordering::Relaxed) == 0
+        };
+        if SUPERVISORS.iter().enumerate().all(is_free) {
+            for (signal, old) in handlers.drain(..) {
                 // SAFETY: `old` is what sigaction reported for this signal.
                 unsafe { libc::sigaction(signal, &old, std::ptr::null_mut()) };
             }
         }
-        let (supervisor, came) = &SUPERVISORS[self.place?];
+        let (supervisor, came) = &SUPERVISORS[place];
         supervisor.store(0, Ordering::Release);
         Some(came.swap(0, Ordering::Relaxed)).filter(|&signal| signal != 0)
     }

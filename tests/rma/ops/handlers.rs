@@ -3,20 +3,16 @@
 use super::*;
 use crate::ensure;
 use crate::harness::panic_of;
-use rankway::device::DeviceError;
+use rankway::device::{Context, DeviceError};
 use rankway::msg::{Active, HandlerStatus};
 use rankway::rma::{Assert, ErrorKind, Lock};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A get that ends in a handler's panic writes nothing any more, be it of one request or of more
-/// than may be under way.
-pub fn get<N: Opens, const BYTES: usize>(boot: Arc<dyn Boot>) -> Result {
-    let context = N::open(boot)?;
-    let world = Communicator::world(&context);
-    let me = world.rank();
-    let active = Active::open(&context).map_err(text)?;
+/// Registers a handler that panics of what is not empty, and tells of what is.
+fn panicking<N: Opens>(context: &Rc<Context<N>>) -> Result<(Active<N>, Rc<Cell<bool>>)> {
+    let active = Active::open(context).map_err(text)?;
     let begins = Rc::new(Cell::new(false));
     let told = Rc::clone(&begins);
     active
@@ -26,6 +22,16 @@ pub fn get<N: Opens, const BYTES: usize>(boot: Arc<dyn Boot>) -> Result {
             HandlerStatus::Consumed
         })
         .map_err(text)?;
+    Ok((active, begins))
+}
+
+/// A get that ends in a handler's panic writes nothing any more, be it of one request or of more
+/// than may be under way.
+pub fn get<N: Opens, const BYTES: usize>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let me = world.rank();
+    let (active, begins) = panicking(&context)?;
     let w = Window::dynamic(&world).map_err(text)?;
     let mut memory = vec![7_u64; BYTES / 8];
     // SAFETY: it outlives the window.
@@ -68,16 +74,7 @@ pub fn lock_given_up<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
     let me = world.rank();
-    let active = Active::open(&context).map_err(text)?;
-    let begins = Rc::new(Cell::new(false));
-    let told = Rc::clone(&begins);
-    active
-        .register(1, move |call| -> HandlerStatus {
-            assert!(call.payload.is_empty(), "in a handler");
-            told.set(true);
-            HandlerStatus::Consumed
-        })
-        .map_err(text)?;
+    let (active, begins) = panicking(&context)?;
     let w = make::<N, KIND>(&world, 64, 8)?;
     // (All have spoken to each other.)
     w.lock(Lock::Shared, 2, Assert::NONE).map_err(text)?;

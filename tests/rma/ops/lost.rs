@@ -19,6 +19,15 @@ pub fn verdict(output: &Output) -> Result {
     Ok(())
 }
 
+/// Makes progress for so many milliseconds.
+fn idle<N: Opens>(context: &Context<N>, millis: u64) -> Result {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(millis) {
+        context.progress().map_err(text)?;
+    }
+    Ok(())
+}
+
 /// Says that this rank is content, and stays until the others are too: its
 /// own end is not what they should hear of.
 fn survive<N: Opens>(context: &Context<N>) -> Result {
@@ -82,10 +91,7 @@ pub fn target<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     world.barrier().map_err(text)?;
     leave_together(&*boot, &context)?;
     if me == VICTIM {
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_millis(100) {
-            context.progress().map_err(text)?;
-        }
+        idle(&context, 100)?;
         die();
     }
     let start = Instant::now();
@@ -133,10 +139,7 @@ pub fn group<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
         _ => {
             for (value, pause) in [(7, 0), (9, 1000)] {
                 w.start(&[0], Assert::NONE).map_err(text)?;
-                let start = Instant::now();
-                while start.elapsed() < Duration::from_millis(pause) {
-                    context.progress().map_err(text)?;
-                }
+                idle(&context, pause)?;
                 w.put(&[value; 8], 0, 0).map_err(text)?;
                 w.complete().map_err(text)?;
             }
@@ -163,10 +166,7 @@ pub fn both<N: Opens, const KIND: u8>(boot: Arc<dyn Boot>) -> Result {
     names_victim("start", w.start(&[VICTIM, other], Assert::NONE))?;
     names_victim("wait", w.wait())?;
     // (Until both have given up.)
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(1) {
-        context.progress().map_err(text)?;
-    }
+    idle(&context, 1000)?;
     for value in [8, 9] {
         w.post(&[other], Assert::NONE).map_err(text)?;
         w.start(&[other], Assert::NONE).map_err(text)?;

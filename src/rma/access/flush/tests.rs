@@ -133,6 +133,16 @@ impl Netmod for Held {
     }
 }
 
+/// A locked window over memory that stays.
+fn locked(context: &Rc<Context<Held>>, bytes: usize) -> Window<Held> {
+    let world = Communicator::world(context);
+    let memory = vec![0_u64; bytes / 8].leak();
+    // SAFETY: the memory stays.
+    let window = unsafe { Window::create(&world, memory.as_mut_ptr().cast(), bytes, 1) }.unwrap();
+    window.lock_all().unwrap();
+    window
+}
+
 /// A flush that fails while its probes are under way leaves what they read
 /// into where it is, and so do the ends of the window and of the context.
 #[test]
@@ -140,16 +150,12 @@ impl Netmod for Held {
 fn a_flush_that_fails_leaves_the_memory_of_its_probes() {
     let reads = Reads::default();
     let context = Held::open(Some(Arc::clone(&reads)));
-    let world = Communicator::world(&context);
-    let mut memory = [0_u64; 8];
-    // SAFETY: the memory outlives the window.
-    let window = unsafe { Window::create(&world, memory.as_mut_ptr().cast(), 64, 1) }.unwrap();
-    window.lock_all().unwrap();
+    let window = locked(&context, 64);
     window.put(&[1; 8], 0, 0).unwrap();
     let error = window.flush_all().unwrap_err();
     assert!(error.to_string().contains("held back"), "{error}");
     drop(window);
-    drop((world, context));
+    drop(context);
     let reads = std::mem::take(&mut *reads.lock().unwrap());
     assert!(!reads.is_empty(), "no probe was sent");
     for (at, len) in reads {
@@ -172,11 +178,7 @@ fn a_flush_that_fails_leaves_the_memory_of_its_probes() {
 fn a_flush_asks_for_what_does_not_complete() {
     let reads = Reads::default();
     let context = Held::open(Some(Arc::clone(&reads)));
-    let world = Communicator::world(&context);
-    let mut memory = [0_u64; 64];
-    // SAFETY: the memory outlives the window.
-    let window = unsafe { Window::create(&world, memory.as_mut_ptr().cast(), 512, 1) }.unwrap();
-    window.lock_all().unwrap();
+    let window = locked(&context, 512);
     window.put(&[1; 65], 0, 0).unwrap();
     assert_eq!(window.marked(), [(0, TRACKED)]);
     window.flush(0).unwrap();
@@ -263,12 +265,7 @@ fn what_failed_unasked_fails_the_flush() {
     const LONG: usize = 6 * FRAGMENT;
     let put = |start: &dyn Fn(&Access<Held>)| {
         let context = Held::open(None);
-        let world = Communicator::world(&context);
-        let mut memory = vec![0_u64; LONG / 8];
-        let memory = memory.as_mut_ptr().cast();
-        // SAFETY: the memory outlives the window.
-        let window = unsafe { Window::create(&world, memory, LONG, 1) }.unwrap();
-        window.lock_all().unwrap();
+        let window = locked(&context, LONG);
         start(&window);
         let error = window.flush_all().unwrap_err();
         assert!(error.to_string().contains("it failed"), "{error}");
@@ -296,18 +293,13 @@ fn what_failed_unasked_fails_the_flush() {
 fn what_is_put_while_a_flush_waits_is_asked_for_by_the_next() {
     for all in [false, true] {
         let context = Held::open_late(None, 2000);
-        let world = Communicator::world(&context);
-        let mut memory = [0_u64; 8];
-        // SAFETY: the memory outlives the window.
-        let window = unsafe { Window::create(&world, memory.as_mut_ptr().cast(), 64, 1) }.unwrap();
-        let window = Rc::new(window);
+        let window = Rc::new(locked(&context, 64));
         let (other, once) = (Rc::clone(&window), Cell::new(true));
         context.set_progress_hook(move || {
             if once.take() {
                 other.put(&[2; 8], 0, 8).unwrap();
             }
         });
-        window.lock_all().unwrap();
         window.put(&[1; 8], 0, 0).unwrap();
         if all {
             window.flush_all().unwrap()
@@ -323,16 +315,7 @@ fn what_is_put_while_a_flush_waits_is_asked_for_by_the_next() {
 #[cfg_attr(miri, ignore = "sockets")]
 fn what_failed_fails_the_flush_of_the_window_that_it_was_of() {
     let context = Held::open(None);
-    let world = Communicator::world(&context);
-    let mut memory = [[0_u64; 64]; 3];
-    let mut memory = memory.iter_mut().map(|it| it.as_mut_ptr().cast());
-    // SAFETY: the memory outlives the windows.
-    let mut make = || unsafe {
-        let window = Window::create(&world, memory.next().unwrap(), 512, 1).unwrap();
-        window.lock_all().unwrap();
-        window
-    };
-    let (of, other) = (make(), make());
+    let [of, other] = [(); 2].map(|()| locked(&context, 512));
     let bytes = [7_u8; 256];
     for _ in 0..2 {
         // SAFETY: the network of this test never reads.
@@ -342,6 +325,6 @@ fn what_failed_fails_the_flush_of_the_window_that_it_was_of() {
     other.flush_all().unwrap_err();
     let error = of.flush(0).unwrap_err();
     assert!(error.to_string().contains("it failed"), "{error}");
-    make().flush_all().unwrap();
+    locked(&context, 512).flush_all().unwrap();
     of.flush_all().unwrap();
 }
