@@ -251,7 +251,7 @@ fn every_error_says_what_it_said() {
         ),
         (
             Box::new(ErrorKind::NoEpoch),
-            "no access epoch is open on this window: call fence or lock_all first",
+            "no access epoch is open on this window: call fence, start, lock or lock_all first",
         ),
         (
             Box::new(ErrorKind::Epoch {

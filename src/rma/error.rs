@@ -241,9 +241,9 @@ impl fmt::Display for ErrorKind {
                 write!(f, "the buffer is null, of which {len} bytes are to be used")
             }
             ErrorKind::Length { len } => f.write_str(&too_long(*len)),
-            ErrorKind::NoEpoch => {
-                f.write_str("no access epoch is open on this window: call fence or lock_all first")
-            }
+            ErrorKind::NoEpoch => f.write_str(
+                "no access epoch is open on this window: call fence, start, lock or lock_all first",
+            ),
             ErrorKind::Epoch { call, open, remedy } => write!(f, "{call} while {open}: {remedy}"),
             ErrorKind::NotInEpoch { rank, remedy } => {
                 write!(f, "rank {rank} is not in the access epoch that is open: {remedy}")

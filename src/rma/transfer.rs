@@ -153,7 +153,10 @@ impl<N: Netmod> Access<N> {
         not_null(buf, here)?;
         if here.size() != there.size() {
             let (here, there) = (here.size(), there.size());
-            let why = format!("a layout of {here} bytes here and one of {there} bytes there");
+            let why = format!(
+                "a layout of {here} bytes here and one of {there} bytes there: both sides of an \
+                 operation have as many"
+            );
             return Err(ErrorKind::Arguments(why).into());
         }
         let start = self.check_layout(rank, disp, there)?;

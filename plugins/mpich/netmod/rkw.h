@@ -67,7 +67,7 @@ typedef struct {
  * epoch. Unit is 0 where ranks differ. Where every rank's memory is mapped here, it begins at
  * start + stride * rank, and displacements below `words` have 8 bytes; else a provider reaches
  * `bytes` of it, displacements up to `max_disp`, and of a job of one thread 8 bytes from those
- * below `reached` on. */
+ * below `reached` on, by an address that is a formula of the rank, or below `indexed`. */
 typedef struct {
     void *window;
     uint32_t first, count, passive;
@@ -76,6 +76,7 @@ typedef struct {
     void *base;
     char *start;
     ptrdiff_t stride;
+    size_t indexed;             /* C's own, behind what Rust writes */
 } rkw_win_t;
 
 /* So many of a datatype, by MPICH's handle. */

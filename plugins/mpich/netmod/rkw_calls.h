@@ -10,6 +10,13 @@
  * are volatile where they lie on the stack: registers would be saved and restored for them in every
  * call. */
 
+/* Whether there is a buffer: MPICH's own look tells of one that is null, if it is built to look. */
+#ifdef HAVE_ERROR_CHECKING
+#define RKW_GIVEN(buf) likely(buf)
+#else
+#define RKW_GIVEN(buf) 1
+#endif
+
 /* ---- windows ---- */
 
 /* The window of a handle, of the first thousand; null of others. One that was freed is open to no
@@ -18,7 +25,7 @@ MPL_STATIC_INLINE_PREFIX const rkw_win_t *window_of(MPI_Win handle)
 {
     unsigned at = (unsigned) handle ^ (HANDLE_KIND_DIRECT << HANDLE_KIND_SHIFT |
                                        MPIR_WIN << HANDLE_MPI_KIND_SHIFT);
-    if (likely(at < (unsigned) MPIR_Win_mem.direct_size))
+    if (likely(at < MPIR_WIN_PREALLOC))
         return &RKW_WIN(&MPIR_Win_direct[at]);
     __asm__("" : "+r"(at));     /* (else `handle` has a register, too) */
     at ^= (HANDLE_KIND_DIRECT ^ HANDLE_KIND_INDIRECT) << HANDLE_KIND_SHIFT;
@@ -39,25 +46,37 @@ static __attribute__((noinline)) int put_any(const void *origin, RKW_OF_PROGRAM,
     return PMPI_Put(origin, count, datatype, rank, disp, target_count, target_datatype, win);
 }
 
+/* One of 8 bytes that is a call of the provider. */
+MPL_STATIC_INLINE_PREFIX int put_word(const rkw_win_t *of, const void *origin, int rank, MPI_Aint disp,
+                                      volatile MPI_Datatype * datatype, volatile MPI_Win * win)
+{
+    const void *volatile put = origin;
+    volatile int to = rank;
+    volatile MPI_Aint at = disp;
+    if (likely(!rankway_put_unchecked(of->access, origin, 8, rank, disp * of->unit)))
+        return MPI_SUCCESS;
+    return PMPI_Put(put, 1, *datatype, to, at, 1, *datatype, *win);
+}
+
 int MPI_Put(const void *origin, int count, MPI_Datatype datatype, int rank, MPI_Aint disp,
             int target_count, volatile MPI_Datatype target_datatype, volatile MPI_Win win)
 {
     const rkw_win_t *of = window_of(win);
-    if (likely(of) && likely(origin) &&
+    if (likely(of) && RKW_GIVEN(origin) &&
         likely(rkw_is_word(count, datatype, target_count, target_datatype)) &&
         rkw_open_to(of, rank)) {
+        if (likely((size_t) disp < of->reached)) {
+            const rankway_access_t *access = of->access;
+            if (access->path || access->longest < 8)
+                __builtin_unreachable();        /* (limit_words) */
+            return put_word(of, origin, rank, disp, &target_datatype, &win);
+        }
         if ((size_t) disp < of->words) {
             memcpy(rkw_mapped(of, rank, disp), origin, 8);
             return MPI_SUCCESS;
         }
-        if (likely((size_t) disp < of->reached)) {
-            const void *volatile put = origin;
-            volatile int to = rank;
-            volatile MPI_Aint at = disp;
-            if (likely(!rankway_put_unchecked(of->access, origin, 8, rank, disp * of->unit)))
-                return MPI_SUCCESS;
-            return PMPI_Put(put, 1, target_datatype, to, at, 1, target_datatype, win);
-        }
+        if (likely((size_t) disp < of->indexed))
+            return put_word(of, origin, rank, disp, &target_datatype, &win);
     }
     return put_any(origin, count, datatype, rank, disp, target_count, target_datatype, win);
 }
@@ -74,7 +93,7 @@ static __attribute__((noinline)) int get_any(void *origin, RKW_OF_PROGRAM, MPI_W
 int MPI_Get(void *origin, RKW_OF_PROGRAM, MPI_Win win)
 {
     const rkw_win_t *of = window_of(win);
-    if (likely(of) && likely(origin) &&
+    if (likely(of) && RKW_GIVEN(origin) &&
         likely(rkw_is_word(count, datatype, target_count, target_datatype)) &&
         rkw_open_to(of, rank) && likely((size_t) disp < of->words)) {
         memcpy(origin, rkw_mapped(of, rank, disp), 8);
@@ -93,7 +112,7 @@ MPL_STATIC_INLINE_PREFIX MPIR_Comm *comm_of(MPI_Comm handle)
     if (likely(at < MPIR_COMM_N_BUILTIN))
         return &MPIR_Comm_builtin[at];
     at ^= (HANDLE_KIND_BUILTIN ^ HANDLE_KIND_DIRECT) << HANDLE_KIND_SHIFT;
-    return at < (unsigned) MPIR_Comm_mem.direct_size ? &MPIR_Comm_direct[at] : NULL;
+    return at < MPID_COMM_PREALLOC ? &MPIR_Comm_direct[at] : NULL;
 }
 
 /* The bytes of so many of a basic type; 0 where there are none, or the type is another. */
@@ -122,7 +141,7 @@ MPL_STATIC_INLINE_PREFIX int send_now(const MPIR_Comm * of, const void *buf, int
     if (unlikely((unsigned) tag >= RKW_TAGS))
         return 0;
     RKW_APART;
-    if (unlikely(!buf) || unlikely(MPIR_ThreadInfo.isThreaded))
+    if (!RKW_GIVEN(buf) || unlikely(MPIR_ThreadInfo.isThreaded))
         return 0;
     RKW_APART;
     size_t len = bytes_of_basic(count, datatype);

@@ -61,6 +61,18 @@ MPL_STATIC_INLINE_PREFIX int rkw_reach(const rkw_win_t * of, size_t disp, size_t
     return likely(disp <= of->max_disp) && likely(len - 1 < of->bytes - disp * of->unit);
 }
 
+/* Of a window just made, so that MPI_Put has less to look at. */
+MPL_STATIC_INLINE_PREFIX void limit_words(rkw_win_t * of)
+{
+    const rankway_access_t *access = of->access;
+    if (MPIR_ThreadInfo.isThreaded || !access) {
+        of->reached = 0;
+    } else if (access->path || access->longest < 8) {
+        of->indexed = of->reached;
+        of->reached = 0;
+    }
+}
+
 /* What the program gave a put or a get beside its own buffer. */
 #define RKW_OF_PROGRAM int count, MPI_Datatype datatype, int rank, MPI_Aint disp, \
     int target_count, MPI_Datatype target_datatype

@@ -475,8 +475,7 @@ static int make(MPIR_Win * win, int flavor)
         arguments.flavor = RKW_SHARED_APART;
     memset(&RKW_WIN(win), 0, sizeof(rkw_win_t));
     int answer = rkw.win_make(rkw.state, &arguments, &RKW_WIN(win));
-    if (MPIR_ThreadInfo.isThreaded)
-        RKW_WIN(win).reached = 0;
+    limit_words(&RKW_WIN(win));
     return RKW_ANSWER(answer);
 }
 

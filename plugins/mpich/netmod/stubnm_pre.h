@@ -4,6 +4,10 @@
 
 #include "rkw.h"
 
+/* As many as MPICH has, said here: windows and communicators that a call finds at once. */
+#define MPIR_WIN_PREALLOC 8
+#define MPID_COMM_PREALLOC 8
+
 /* The slot's configure asks for a flag in each entry of CH4's address table, which has
  * nothing else here and so takes no memory: Rankway knows who is on the node. */
 #undef MPIDI_BUILD_CH4_LOCALITY_INFO
