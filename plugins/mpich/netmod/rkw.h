@@ -143,6 +143,7 @@ typedef struct {
                               void *request);
     void (*cancel) (void *state, uint64_t number);
     int (*dead_sender) (void *state, uint64_t channel, uint32_t awaited);
+    int (*dead_member) (void *state, uint64_t channel);
     int (*post) (void *state, uint32_t peer, int handler, const void *header, size_t header_len,
                  const void *payload, size_t len, void *request);
     int (*win_make) (void *state, const rkw_win_arguments_t * arguments, rkw_win_t * to);
@@ -160,6 +161,7 @@ typedef struct {
     int (*gather) (void *state, const uint32_t * peers, size_t count, int brief, int *lengths);
     void (*introductions) (void *state, void *to);
     int (*meet) (void *state, const void *introduction, size_t len, uint32_t * number);
+    int (*has_ended) (const void *introduction, size_t len);
     int (*leave) (void *state);
     void (*close) (void *state);
 } rkw_netmod_t;

@@ -102,6 +102,23 @@ int MPI_Get(void *origin, RKW_OF_PROGRAM, MPI_Win win)
     return get_any(origin, count, datatype, rank, disp, target_count, target_datatype, win);
 }
 
+/* MPICH's attaches no bytes by doing nothing, and so would refuse to detach them. (Of no address it does
+ * nothing in either call.) */
+int MPI_Win_attach(MPI_Win handle, void *base, MPI_Aint size)
+{
+    int mpi_errno = PMPI_Win_attach(handle, base, size);
+    if (unlikely(size == 0) && base && mpi_errno == MPI_SUCCESS) {
+        MPIR_Win *win;
+        MPID_THREAD_CS_ENTER(GLOBAL, MPIR_THREAD_GLOBAL_ALLFUNC_MUTEX);
+        MPIR_Win_get_ptr(handle, win);
+        mpi_errno = MPID_Win_attach(win, base, size);
+        if (mpi_errno != MPI_SUCCESS)
+            mpi_errno = MPIR_Err_return_win(win, __func__, mpi_errno);
+        MPID_THREAD_CS_EXIT(GLOBAL, MPIR_THREAD_GLOBAL_ALLFUNC_MUTEX);
+    }
+    return mpi_errno;
+}
+
 /* ---- messages ---- */
 
 /* The communicator of a handle: MPI's own, or of the first few; null of others. */

@@ -157,6 +157,21 @@ static int is_withdrawn(int tag)
         receive_within(&from, NULL, 0, 0) == MPI_SUCCESS;
 }
 
+/* What CH4 says at a port (`struct dynproc_conn_hdr` of ch4_spawn.c, which has it for itself). */
+typedef struct {
+    MPIR_Context_id_t context_id;
+    int length;
+    char introduction[];
+} hello_t;
+
+/* Who said this hello has died since; where that cannot be seen, the answer to it fails. */
+static int has_ended(const void *buf, int size)
+{
+    const hello_t *hello = buf;
+    return hello->length >= 0 && hello->length <= size - (int) sizeof *hello &&
+        rkw.has_ended(hello->introduction, hello->length);
+}
+
 int MPIDI_STUBNM_dynamic_recv(int tag, void *buf, int size, int timeout)
 {
     int is_answer = meeting == WAITS, mpi_errno;
@@ -166,7 +181,8 @@ int MPIDI_STUBNM_dynamic_recv(int tag, void *buf, int size, int timeout)
     from.ignore = is_answer ? 0 : UINT64_MAX;
     do
         mpi_errno = receive_within(&from, buf, size, timeout);
-    while (mpi_errno == MPI_SUCCESS && !is_answer && is_withdrawn(tag));
+    while (mpi_errno == MPI_SUCCESS && !is_answer &&
+           (is_withdrawn(tag) || (accepts_any && has_ended(buf, size))));
     if (mpi_errno != MPI_SUCCESS && is_answer)
         withdraw(tag);
     meeting = mpi_errno == MPI_SUCCESS && !is_answer ? ANSWERS : NOBODY;

@@ -5,32 +5,34 @@
 
 #include "rkw_impl.h"
 
-/* Whether these communicators are of a channel; a freed one is `reached` by no rank. */
-static int see_senders(const MPIR_Comm * comms, int count, uint64_t channel, void *seeing)
+/* That of these communicators that is of a channel; a freed one is `reached` by no rank. */
+static MPIR_Comm *among(MPIR_Comm * comms, int count, uint64_t channel)
 {
-    for (const MPIR_Comm * comm = comms; comm < comms + count; comm++) {
-        if (RKW_COMM(comm).reached && comm->recvcontext_id == channel) {
-            for (int rank = 0; rank < comm->remote_size; rank++)
-                rkw_seen(seeing, rkw_lpid(comm, rank));
-            return 1;
-        }
-    }
-    return 0;
+    for (MPIR_Comm * comm = comms; comm < comms + count; comm++)
+        if (RKW_COMM(comm).reached && comm->recvcontext_id == channel)
+            return comm;
+    return NULL;
+}
+
+/* The communicator of a channel, or null: of a collective's also of the communicators of nodes. */
+static MPIR_Comm *comm_of_channel(uint64_t channel)
+{
+    if (channel & MPIR_CONTEXT_INTRA_COLL)
+        channel &= ~(uint64_t) (MPIR_CONTEXT_SUFFIX_MASK | MPIR_CONTEXT_SUBCOMM_MASK);
+    MPIR_Comm *found = among(MPIR_Comm_builtin, MPIR_COMM_N_BUILTIN, channel);
+    if (!found)
+        found = among(MPIR_Comm_direct, MPIR_Comm_mem.direct_size, channel);
+    for (int i = 0; !found && i < MPIR_Comm_mem.indirect_size; i++)
+        found = among(MPIR_Comm_mem.indirect[i], HANDLE_NUM_INDICES, channel);
+    return found;
 }
 
 int rkw_host_senders(uint64_t channel, void *seeing)
 {
-    /* Of a collective: also by the communicators of nodes. */
-    if (channel & MPIR_CONTEXT_INTRA_COLL)
-        channel &= ~(uint64_t) (MPIR_CONTEXT_SUFFIX_MASK | MPIR_CONTEXT_SUBCOMM_MASK);
-    if (see_senders(MPIR_Comm_builtin, MPIR_COMM_N_BUILTIN, channel, seeing) ||
-        see_senders(MPIR_Comm_direct, MPIR_Comm_mem.direct_size, channel, seeing))
-        return 1;
-    for (int i = 0; i < MPIR_Comm_mem.indirect_size; i++) {
-        if (see_senders(MPIR_Comm_mem.indirect[i], HANDLE_NUM_INDICES, channel, seeing))
-            return 1;
-    }
-    return 0;
+    const MPIR_Comm *comm = comm_of_channel(channel);
+    for (int rank = 0; comm && rank < comm->remote_size; rank++)
+        rkw_seen(seeing, rkw_lpid(comm, rank));
+    return comm != NULL;
 }
 
 /* What this thread does with all members of a communicator, in several steps: one that fails in a step
@@ -53,6 +55,37 @@ static int heard(int mpi_errno)
     if (unlikely(threads_together) && together.depth && together.mpi_errno == MPI_SUCCESS)
         together.mpi_errno = mpi_errno;
     return mpi_errno;
+}
+
+/* What a step of a collective heard, and what is made of it. One that a death broke leaves messages to the
+ * next, which takes them for its own and finds them of another length: that is the death's doing. The mark of
+ * the message tells, or an earlier collective did, or a member is seen to be dead. */
+static __attribute__ ((noinline, cold)) int heard_in(const MPIR_Comm * comm, int mpi_errno,
+                                                     MPIR_Errflag_t errflag)
+{
+    uint64_t channel = comm->recvcontext_id | MPIR_CONTEXT_INTRA_COLL;
+    int class = MPIR_ERR_GET_CLASS(mpi_errno);
+    int by_death = class == MPIX_ERR_PROC_FAILED || errflag == MPIR_ERR_PROC_FAILED;
+    /* (Two groups speak by the communicator of both and by those of each.) */
+    MPIR_Comm *all = comm_of_channel(channel & ~(uint64_t) MPIR_CONTEXT_IS_LOCALCOMM_MASK);
+    if (all)
+        by_death = RKW_COMM(all).met_death |= by_death;
+    if (class != MPI_ERR_TRUNCATE)
+        return heard(mpi_errno);
+    int answer = rkw.dead_member(rkw.state, channel);
+    if (answer != RKW_OK)
+        mpi_errno = MPIR_Err_create_code(mpi_errno, MPIR_ERR_RECOVERABLE, __func__, __LINE__,
+                                         MPIX_ERR_PROC_FAILED, "**other", "%s", rkw_why());
+    else if (by_death)
+        MPIR_ERR_SET(mpi_errno, MPIX_ERR_PROC_FAILED, "**fail");
+    return heard(mpi_errno);
+}
+
+static inline int step_of(const MPIR_Comm * comm, int mpi_errno, MPIR_Errflag_t errflag)
+{
+    if (likely(mpi_errno == MPI_SUCCESS && errflag == MPIR_ERR_NONE))
+        return mpi_errno;
+    return comm ? heard_in(comm, mpi_errno, errflag) : heard(mpi_errno);
 }
 
 /* How all of it ended; MPICH drops it where it makes a dynamic window. */

@@ -53,6 +53,24 @@ int __wrap_MPID_InitCompleted(void)
     return mpi_errno;
 }
 
+/* The program accepts at a port of its own: another may connect where one has died. (At those of a spawn and of
+ * MPI_Comm_join nobody else does, which call this where it is defined.) */
+static __thread int accepts_any;
+
+int __real_MPIR_Comm_accept_impl(const char *port, MPIR_Info * info, int root, MPIR_Comm * comm,
+                                 MPIR_Comm ** made);
+int __wrap_MPIR_Comm_accept_impl(const char *port, MPIR_Info * info, int root, MPIR_Comm * comm,
+                                 MPIR_Comm ** made) RKW_HIDDEN;
+
+int __wrap_MPIR_Comm_accept_impl(const char *port, MPIR_Info * info, int root, MPIR_Comm * comm,
+                                 MPIR_Comm ** made)
+{
+    accepts_any = 1;
+    int mpi_errno = __real_MPIR_Comm_accept_impl(port, info, root, comm, made);
+    accepts_any = 0;
+    return mpi_errno;
+}
+
 void __real_MPIR_pmi_abort(int code, const char *why);
 void __wrap_MPIR_pmi_abort(int code, const char *why) RKW_HIDDEN;
 
@@ -174,7 +192,8 @@ int __wrap_MPIC_Wait(MPIR_Request * request, MPIR_Errflag_t * errflag) RKW_HIDDE
 int __wrap_MPIC_Wait(MPIR_Request * request, MPIR_Errflag_t * errflag)
 {
     int mpi_errno = __real_MPIC_Wait(request, errflag);
-    return heard(mpi_errno == MPI_SUCCESS ? request->status.MPI_ERROR : mpi_errno);
+    return step_of(request->comm, mpi_errno == MPI_SUCCESS ? request->status.MPI_ERROR : mpi_errno,
+                   *errflag);
 }
 
 int __real_MPIC_Recv(void *buf, MPI_Aint count, MPI_Datatype datatype, int from, int tag,
@@ -185,7 +204,8 @@ int __wrap_MPIC_Recv(void *buf, MPI_Aint count, MPI_Datatype datatype, int from,
 int __wrap_MPIC_Recv(void *buf, MPI_Aint count, MPI_Datatype datatype, int from, int tag,
                      MPIR_Comm * comm, MPI_Status * status, MPIR_Errflag_t * errflag)
 {
-    return heard(__real_MPIC_Recv(buf, count, datatype, from, tag, comm, status, errflag));
+    int mpi_errno = __real_MPIC_Recv(buf, count, datatype, from, tag, comm, status, errflag);
+    return step_of(comm, mpi_errno, *errflag);
 }
 
 int __real_MPIC_Waitall(int count, MPIR_Request ** requests, MPI_Status * statuses,
@@ -202,6 +222,9 @@ int __wrap_MPIC_Waitall(int count, MPIR_Request ** requests, MPI_Status * status
     enum { AT_ONCE = 64 };
     MPI_Status own[AT_ONCE];
     int mpi_errno = MPI_SUCCESS;
+    const MPIR_Comm *comm = NULL;
+    for (int i = 0; i < count && !comm; i++)
+        comm = requests[i]->comm;
     for (int from = 0; from < count; from += AT_ONCE) {
         int some = MPL_MIN(count - from, AT_ONCE), is_over = mpi_errno != MPI_SUCCESS;
         MPI_Status *of = statuses == MPI_STATUSES_IGNORE ? own : statuses + from;
@@ -218,9 +241,11 @@ int __wrap_MPIC_Waitall(int count, MPIR_Request ** requests, MPI_Status * status
             }
             if (is_left)
                 MPIR_Request_free(requests[from + i]);
+            else
+                of[i].MPI_ERROR = step_of(comm, of[i].MPI_ERROR, *errflag);
         }
     }
-    return heard(mpi_errno);
+    return step_of(comm, mpi_errno, *errflag);
 }
 
 /* Of MPI_Bsend nothing is heard once it is done: MPICH asks again for the end of one that failed, when its
@@ -284,6 +309,7 @@ int __wrap_MPIC_Sendrecv(const void *out, MPI_Aint outs, MPI_Datatype outs_type,
 {
     int mpi_errno = __real_MPIC_Sendrecv(out, outs, outs_type, to, out_tag, in, ins, ins_type, from,
                                          in_tag, comm, status, errflag);
+    mpi_errno = step_of(comm, mpi_errno, *errflag);
     /* (The other leader's group has failed.) */
     if (exchanges)
         mpi_errno = failed_too(mpi_errno, *errflag);

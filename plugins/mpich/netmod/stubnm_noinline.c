@@ -460,98 +460,7 @@ int rkw_error(int answer, const char *call)
                                 classes[answer], "**other", "%s", rkw_why());
 }
 
-/* The base of a window that is not of the program's memory, until it is made: which says how
- * it comes by its own. (Several threads may make windows.) */
-static char made_as[RKW_DYNAMIC];
-
-static int make(MPIR_Win * win, int flavor)
-{
-    rkw_win_arguments_t arguments = {
-        .comm = win->comm_ptr,.lpid_of = lpid_of,
-        .rank = win->comm_ptr->rank,.size = win->comm_ptr->local_size,
-        .base = win->base,.bytes = win->size,.unit = win->disp_unit,.flavor = flavor
-    };
-    if (flavor == RKW_SHARED && MPIDIG_WIN(win, info_args).alloc_shared_noncontig)
-        arguments.flavor = RKW_SHARED_APART;
-    memset(&RKW_WIN(win), 0, sizeof(rkw_win_t));
-    int answer = rkw.win_make(rkw.state, &arguments, &RKW_WIN(win));
-    limit_words(&RKW_WIN(win));
-    return RKW_ANSWER(answer);
-}
-
-int MPIDI_STUBNM_mpi_win_create_hook(MPIR_Win * win)
-{
-    int flavor = RKW_CREATE;
-    for (int i = 0; i < RKW_DYNAMIC; i++)
-        if (win->base == &made_as[i])
-            flavor = i;
-    int mpi_errno = make(win, flavor);
-    win->base = RKW_WIN(win).base;
-    return mpi_errno;
-}
-
-int MPIDI_STUBNM_mpi_win_create_dynamic_hook(MPIR_Win * win)
-{
-    return make(win, RKW_DYNAMIC);
-}
-
-/* CH4 takes the memory for the program's, as it is not CH4's to free. */
-static int allocate(int flavor, int create_flavor, MPI_Aint size, int disp_unit, MPIR_Info * info,
-                    MPIR_Comm * comm, void **baseptr, MPIR_Win ** win_p)
-{
-    int mpi_errno =
-        MPIDIG_mpi_win_create(&made_as[flavor], size, disp_unit, info, comm, win_p);
-    if (mpi_errno == MPI_SUCCESS) {
-        (*win_p)->create_flavor = create_flavor;
-        *baseptr = (*win_p)->base;
-    }
-    return mpi_errno;
-}
-
-int MPIDI_STUBNM_mpi_win_allocate(MPI_Aint size, int disp_unit, MPIR_Info * info, MPIR_Comm * comm,
-                                  void *baseptr, MPIR_Win ** win_p)
-{
-    return allocate(RKW_ALLOCATE, MPI_WIN_FLAVOR_ALLOCATE, size, disp_unit, info, comm, baseptr,
-                    win_p);
-}
-
-int MPIDI_STUBNM_mpi_win_allocate_shared(MPI_Aint size, int disp_unit, MPIR_Info * info,
-                                         MPIR_Comm * comm, void **baseptr, MPIR_Win ** win_p)
-{
-    return allocate(RKW_SHARED, MPI_WIN_FLAVOR_SHARED, size, disp_unit, info, comm, baseptr,
-                    win_p);
-}
-
-int MPIDI_STUBNM_mpi_win_free(MPIR_Win ** win_p)
-{
-    MPIR_Win *win = *win_p;
-    int answer = RKW_WIN(win).window ? rkw.win_free(RKW_WIN(win).window) : RKW_OK;
-    if (answer != RKW_OK)
-        return rkw_error(answer, __func__);
-    /* (CH4's own barrier may fail yet, and this be called again.) */
-    RKW_WIN(win).window = NULL;
-    RKW_WIN(win).count = 0;
-    if (win->create_flavor != MPI_WIN_FLAVOR_DYNAMIC)
-        win->create_flavor = MPI_WIN_FLAVOR_CREATE;
-    return MPIDIG_mpi_win_free(win_p);
-}
-
-int MPIDI_STUBNM_mpi_win_attach(MPIR_Win * win, void *base, MPI_Aint size)
-{
-    if (win->create_flavor != MPI_WIN_FLAVOR_DYNAMIC)
-        return MPIDIG_mpi_win_attach(win, base, size);
-    /* (No bytes need not be attached.) */
-    int answer = size ? rkw.win_attach(RKW_WIN(win).window, base, size) : RKW_OK;
-    return RKW_ANSWER(answer);
-}
-
-int MPIDI_STUBNM_mpi_win_detach(MPIR_Win * win, const void *base)
-{
-    if (win->create_flavor != MPI_WIN_FLAVOR_DYNAMIC)
-        return MPIDIG_mpi_win_detach(win, base);
-    int answer = rkw.win_attach(RKW_WIN(win).window, (void *) base, -1);
-    return RKW_ANSWER(answer);
-}
+#include "rkw_windows.h"
 
 int rkw_group(int call, MPIR_Group * group, int assert, MPIR_Win * win)
 {
@@ -651,23 +560,14 @@ int MPIDI_STUBNM_mpi_free_mem(void *ptr)
 
 int MPIDI_STUBNM_mpi_win_set_info(MPIR_Win * win, MPIR_Info * info)
 {
-    return MPIDIG_mpi_win_set_info(win, info);
+    int mpi_errno = MPIDIG_mpi_win_set_info(win, info);
+    tell_memory(win);
+    return mpi_errno;
 }
 
 int MPIDI_STUBNM_mpi_win_get_info(MPIR_Win * win, MPIR_Info ** info_p)
 {
     return MPIDIG_mpi_win_get_info(win, info_p);
-}
-
-int MPIDI_STUBNM_mpi_win_create(void *base, MPI_Aint length, int disp_unit, MPIR_Info * info,
-                                MPIR_Comm * comm_ptr, MPIR_Win ** win_p)
-{
-    return MPIDIG_mpi_win_create(base, length, disp_unit, info, comm_ptr, win_p);
-}
-
-int MPIDI_STUBNM_mpi_win_create_dynamic(MPIR_Info * info, MPIR_Comm * comm, MPIR_Win ** win_p)
-{
-    return MPIDIG_mpi_win_create_dynamic(info, comm, win_p);
 }
 
 int MPIDI_STUBNM_mpi_type_commit_hook(MPIR_Datatype * datatype_p)

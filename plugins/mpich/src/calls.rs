@@ -56,6 +56,7 @@ pub(crate) struct rkw_netmod {
     imrecv_layout: unsafe extern "C" fn(*mut c_void, *mut u8, i64, c_int, *mut c_void) -> u64,
     cancel: unsafe extern "C" fn(*mut c_void, u64),
     dead_sender: unsafe extern "C" fn(*mut c_void, u64, u32) -> c_int,
+    dead_member: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
     post: unsafe extern "C" fn(
         *mut c_void,
         u32,
@@ -82,6 +83,7 @@ pub(crate) struct rkw_netmod {
     gather: unsafe extern "C" fn(*mut c_void, *const u32, usize, c_int, *mut c_int) -> c_int,
     introductions: unsafe extern "C" fn(*mut c_void, *mut u8),
     meet: unsafe extern "C" fn(*mut c_void, *const u8, usize, *mut u32) -> c_int,
+    has_ended: unsafe extern "C" fn(*const u8, usize) -> c_int,
     leave: unsafe extern "C" fn(*mut c_void) -> c_int,
     close: unsafe extern "C" fn(*mut c_void),
 }
@@ -138,6 +140,7 @@ fn table<N: Netmod>(state: State<N>) -> rkw_netmod {
         imrecv_layout: message::imrecv_layout::<N>,
         cancel: message::cancel::<N>,
         dead_sender: message::dead_sender::<N>,
+        dead_member: message::dead_member::<N>,
         post: active::post::<N>,
         win_make: window::make::<N>,
         win_free: window::free::<N>,
@@ -154,6 +157,7 @@ fn table<N: Netmod>(state: State<N>) -> rkw_netmod {
         gather: other_jobs::gather::<N>,
         introductions: other_jobs::introductions::<N>,
         meet: other_jobs::meet::<N>,
+        has_ended: other_jobs::has_ended,
         leave: leave::<N>,
         close: close::<N>,
     }

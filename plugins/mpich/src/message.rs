@@ -4,7 +4,8 @@ use crate::datatype;
 use crate::fault::Refusal;
 use crate::host::rkw_status;
 use crate::log::guarded;
-use crate::state::{State, of_message};
+use crate::state::{Mpich, State, of_message};
+use rankway::device::DeviceError;
 use rankway::msg::{
     Completion, Envelope, MatchSpec, Message, MsgError, RequestId, Started, Tagged, Word,
 };
@@ -358,6 +359,24 @@ pub(crate) unsafe extern "C" fn dead_sender<N: Netmod>(
     let state = unsafe { State::<N>::of(state).shared };
     guarded(|| {
         let dead = state.enter(|inner| inner.tagged.dead_sender(channel, awaited));
+        dead.map_or(0, |e| Refusal::from(e).kept())
+    })
+}
+
+/// The same of one that is seen to be dead, however lately it died.
+pub(crate) unsafe extern "C" fn dead_member<N: Netmod>(state: *mut c_void, channel: u64) -> c_int {
+    // SAFETY: [MPI].
+    let state = unsafe { State::<N>::of(state).shared };
+    guarded(|| {
+        let mut dead = None;
+        state.enter(|inner| {
+            let device = inner.context.device();
+            Mpich::senders(channel, &mut |peer| {
+                if dead.is_none() && device.is_dead(peer) {
+                    dead = Some(MsgError::from(DeviceError::PeerDied { rank: peer }));
+                }
+            });
+        });
         dead.map_or(0, |e| Refusal::from(e).kept())
     })
 }

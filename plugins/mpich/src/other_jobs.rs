@@ -7,7 +7,7 @@ use crate::active;
 use crate::fault::{Answer, Refusal, has_died};
 use crate::log::{abort, fatal, guarded};
 use crate::state::State;
-use rankway::boot::{Boot, Introduction};
+use rankway::boot::{Boot, Introduction, Liveness, Watch};
 use rankway::msg::{Call, HandlerStatus, MsgError};
 use rankway::netmod::Netmod;
 use std::ffi::{c_int, c_void};
@@ -195,5 +195,17 @@ pub(crate) unsafe extern "C" fn meet<N: Netmod>(
             others.meet(introduction).map_err(|e| e.to_string())
         });
         crate::fault::answer(met.map(|met| *number = met).map_err(|why| Refusal(Answer::Port, why)))
+    })
+}
+
+/// Whether the process that introduces itself so is seen to have ended: one of this machine.
+pub(crate) unsafe extern "C" fn has_ended(introduction: *const u8, len: usize) -> c_int {
+    // SAFETY: [MPI]: as many bytes.
+    let introduction = unsafe { std::slice::from_raw_parts(introduction, len) };
+    guarded(|| {
+        let told = Introduction::decode(introduction).and_then(|told| told.process);
+        let now = Liveness::new();
+        let ended = |process| now.watch(0, &process) == Watch::Dead || now.dead().is_some();
+        c_int::from(told.is_some_and(ended))
     })
 }

@@ -36,8 +36,6 @@ int main(int argc, char **argv)
     int one = 1, to = (rank + 1) % size, well = 1;
     MPI_Comm_group(both, &mine);
     well &= fails("dup", MPI_Comm_dup(both, &made));
-    /* (Within a second of a death what an earlier one left may end a later one, by its length.) */
-    usleep(1200000);
     well &= fails("split", MPI_Comm_split(both, 0, rank, &made));
     well &= fails("merge", MPI_Intercomm_merge(both, group, &made));
     well &= fails("create", MPI_Comm_create(both, mine, &made));
