@@ -165,12 +165,18 @@ impl<N: Netmod> Context<N> {
                     // Garbage: a first context says nothing of itself.
                     continue;
                 }
-                // Without a way there is no answer: garbage, or somebody who
-                // is gone.
+                // Without a route there is no answer: garbage, somebody who is gone, or one
+                // who is told so.
                 let business_card = BusinessCard::decode(&body);
-                let route = business_card
-                    .and_then(|business_card| self.insert_vci(peer, &business_card).ok());
-                let before = std::mem::replace(&mut stream.route, route);
+                let route = business_card.as_ref().map(|it| self.insert_vci(peer, it));
+                if let (Some(business_card), Some(Err(why))) = (&business_card, &route)
+                    && !self.refuse_asker(peer, index, business_card, why)
+                {
+                    stream.put_back(kind, body);
+                    self.streams.busy.set(true);
+                    return;
+                }
+                let before = std::mem::replace(&mut stream.route, route.and_then(Result::ok));
                 self.remove_vci(before);
                 continue;
             }

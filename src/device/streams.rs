@@ -48,6 +48,11 @@ impl Streams {
         self.by_asker.borrow().iter().filter_map(of).collect()
     }
 
+    /// Returns true if a further context has spoken to a peer's first one.
+    pub(super) fn is_used(&self, peer: u32) -> bool {
+        self.by_asker.borrow().contains_key(&(peer, 0))
+    }
+
     /// Returns true if something waits for space.
     #[inline]
     pub(super) fn is_busy(&self) -> bool {

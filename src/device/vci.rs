@@ -16,7 +16,7 @@ use super::link::{Link, State};
 use super::packet::{Class, Head, Route};
 use super::questions::Asker;
 use crate::av::Transport;
-use crate::netmod::{NetError, Netmod};
+use crate::netmod::{AGAIN, NetError, Netmod, UNSUPPORTED};
 
 /// "Where is your context `words[0]`? Mine are the addresses in the body." And one that is being
 /// closed: "I am the `words[1]`th here."
@@ -130,16 +130,35 @@ impl<N: Netmod> Context<N> {
             return;
         }
         self.device().add_refusal(peer, index);
+        let _ = self.tell_refused(peer, index, business_card);
+    }
+
+    /// Answers to a peer's context of this index, and these addresses, have no route: tells the
+    /// peer, which sends its addresses once. Returns false if there is no space for that now.
+    pub(super) fn refuse_asker(
+        &self,
+        peer: u32,
+        index: u32,
+        business_card: &BusinessCard,
+        why: &DeviceError,
+    ) -> bool {
+        let ended = matches!(why, DeviceError::PeerDied { .. });
+        ended || self.tell_refused(peer, index, business_card) != AGAIN
+    }
+
+    fn tell_refused(&self, peer: u32, index: u32, business_card: &BusinessCard) -> isize {
         let head = Head::new(Class::Link, REFUSED, [u64::from(index), 0, 0]);
-        if let Ok(route) = self.first_route(peer) {
-            let _ = self.send_loose((peer, true), route, head, &business_card.encode());
-        }
+        let Ok(route) = self.first_route(peer) else { return UNSUPPORTED };
+        self.send_loose((peer, true), route, head, &business_card.encode())
     }
 
     /// Gives up peers that do not reach this context, or it them.
     pub(super) fn give_up_refusers(&self) {
         for peer in self.device().refusers(self.index()) {
-            if self.links.link(peer).is_some_and(|link| link.state() != State::Broken) {
+            let link = self.links.link(peer).map(Link::state);
+            // (What a window's peers are to carry out goes by streams, without a link.)
+            let used = link.is_some() || self.streams.is_used(peer);
+            if used && link != Some(State::Broken) {
                 let endpoint =
                     self.endpoint(Transport::Local).or(self.endpoint(Transport::Network));
                 let provider = endpoint.map(|(netmod, _)| netmod.caps().provider.clone());

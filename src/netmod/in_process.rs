@@ -178,6 +178,25 @@ impl Place {
     fn packets(&self) -> MutexGuard<'_, Vec<Packet>> {
         self.packets.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Copies a bulk message to where it is waited for. Zero, or a negative error number.
+    ///
+    /// # Safety
+    /// \[BUF\]: the bytes of `op` are readable.
+    unsafe fn deliver(&self, op: &Bulk<*const u8>) -> isize {
+        let mut bulk = self.bulk();
+        let Some(&(memory, token)) = bulk.posted.get(&op.tag) else {
+            return -(libc::ENOMSG as isize);
+        };
+        if memory.len < op.len {
+            return -(libc::EMSGSIZE as isize);
+        }
+        // SAFETY: [BUF] here; there it stays posted while the lock is held, and is as long.
+        unsafe { std::ptr::copy(op.buf, memory.at(0), op.len) };
+        bulk.posted.remove(&op.tag);
+        bulk.done.push(token);
+        0
+    }
 }
 
 /// A rank's end of it.
@@ -195,6 +214,9 @@ impl Drop for Endpoint {
     fn drop(&mut self) {
         let mut places = self.network.places.write().unwrap_or_else(PoisonError::into_inner);
         places[self.address as usize] = None;
+        drop(places);
+        // A peer that found the place before that writes to no buffer any more.
+        self.place.bulk().posted.clear();
     }
 }
 
@@ -339,18 +361,8 @@ impl Netmod for InProcess {
 
     unsafe fn send_bulk(&self, _: &Endpoint, op: Bulk<*const u8>) -> isize {
         let Some(place) = self.network.place(op.dest) else { return -(libc::ENOTCONN as isize) };
-        let mut bulk = place.bulk();
-        let Some(&(memory, token)) = bulk.posted.get(&op.tag) else {
-            return -(libc::ENOMSG as isize);
-        };
-        if memory.len < op.len {
-            return -(libc::EMSGSIZE as isize);
-        }
-        // SAFETY: [BUF] here; there it stays posted while the lock is held, and is as long.
-        unsafe { std::ptr::copy(op.buf, memory.at(0), op.len) };
-        bulk.posted.remove(&op.tag);
-        bulk.done.push(token);
-        0
+        // SAFETY: [BUF].
+        unsafe { place.deliver(&op) }
     }
 
     unsafe fn recv_bulk(&self, endpoint: &Endpoint, op: Bulk<*mut u8>) -> isize {
@@ -583,5 +595,24 @@ mod tests {
         let mut done = Vec::new();
         theirs.poll(&peer, |it| done.push((it.token, it.result.is_ok())), |_, _| ()).unwrap();
         assert_eq!((done, into, others), (vec![(70, true)], [7; 8], [0; 8]));
+    }
+
+    /// A sender that found the place just before its endpoint was closed leaves the buffers,
+    /// which may be freed by then.
+    #[test]
+    fn a_closed_endpoint_waits_for_no_bulk_message() {
+        let netmod = InProcess::open();
+        let (me, peer) = (netmod.open_endpoint().unwrap(), netmod.open_endpoint().unwrap());
+        let dest = netmod.insert(&me, &netmod.address(&peer).unwrap()).unwrap();
+        let mut into = [0_u8; 8];
+        let op = Bulk { buf: into.as_mut_ptr(), len: 8, dest: 0, tag: 5, token: 70 };
+        // SAFETY: the buffer outlives the endpoint.
+        assert_eq!(unsafe { netmod.recv_bulk(&peer, op) }, PENDING);
+        let place = netmod.network.place(dest).unwrap();
+        drop(peer);
+        let op = Bulk { buf: [7_u8; 8].as_ptr(), len: 8, dest, tag: 5, token: 1 };
+        // SAFETY: eight bytes are readable during the call.
+        let rc = unsafe { place.deliver(&op) };
+        assert_eq!((rc, into), (-(libc::ENOMSG as isize), [0; 8]));
     }
 }

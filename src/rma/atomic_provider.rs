@@ -121,6 +121,7 @@ impl<N: Netmod> Access<N> {
             under_way = rc == PENDING;
             if rc == PENDING { 0 } else { rc }
         })?;
+        self.mark_issued(remote);
         if !under_way {
             return Ok(());
         }
@@ -165,6 +166,7 @@ impl<N: Netmod> Access<N> {
             // until the token came back.
             unsafe { netmod.atomic(endpoint, &op) }.min(0)
         })?;
+        self.mark_issued(remote);
         if let Some(token) = token {
             context.issued(token, in_flight.is_some());
             in_flight.into_iter().for_each(|all| all.push(InFlight::Token(token, remote.peer)));

@@ -222,6 +222,13 @@ impl<N: Netmod> Access<N> {
     /// another member died meanwhile, which is named then.
     #[cold]
     pub(super) fn refused(&self, peer: u32, status: Status) -> Error {
+        // (One that lives may have no space for the address that answers go to.)
+        if status == Status::Dead
+            && let Err(why @ DeviceError::Peer { error: NetError::Full { .. }, .. }) =
+                self.context().check_open(peer)
+        {
+            return why.into();
+        }
         let dead = (status == Status::NoWindow).then(|| self.dead_member()).flatten();
         dead.map_or_else(|| error_of(peer, status), |dead| dead.into())
     }

@@ -92,6 +92,8 @@ pub(super) enum Target {
 /// Registered memory, as a provider knows it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Remote {
+    /// In the access's numbers.
+    pub(super) rank: u32,
     pub(super) peer: u32,
     pub(super) transport: Transport,
     pub(super) dest: u64,

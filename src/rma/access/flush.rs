@@ -239,7 +239,7 @@ impl<N: Netmod> Access<N> {
         let len = self.borrowed_state()?.sizes.get(rank).min(PROBE as u64) as usize;
         let probe = [Iov { buf: self.context.probe_buffer(), len, addr: remote.addr }];
         // SAFETY: the buffer stays if an answer does not come.
-        unsafe { self.transfer(&remote, &probe, false, true) }.map(Some)
+        unsafe { self.transfer_unmarked(&remote, &probe, false, true) }.map(Some)
     }
 
     /// Returns false for a rank to which nothing was ever issued through a provider.

@@ -416,6 +416,12 @@ impl<N: Netmod> Access<N> {
         mark.set(mark.get() | TRACKED);
     }
 
+    /// Marks the rank of an operation that was issued just now. While it waited for space a
+    /// flush by another thread may have taken the mark away that was set when it began.
+    pub(super) fn mark_issued(&self, remote: &Remote) {
+        self.mark(remote.rank);
+    }
+
     #[inline(always)]
     pub(super) fn unmark_rank(&self, rank: u32) {
         self.mark_of(rank).set(0);

@@ -67,7 +67,7 @@ impl<N: Netmod> Access<N> {
         }
         let (transport, dest) = self.context().dest_of(found.entry)?;
         let addr = found.start + disp as u64 * found.unit;
-        Some(Remote { peer: found.peer, transport, dest, addr, key: found.key })
+        Some(Remote { rank, peer: found.peer, transport, dest, addr, key: found.key })
     }
 
     /// [`Access::target`] of a rank whose [`Access::process`] is known.
@@ -100,7 +100,7 @@ impl<N: Netmod> Access<N> {
         }
         let remote = |transport, dest, start, key| {
             self.cold.found.set(Some(FoundTarget { rank, peer, entry, unit, start, key }));
-            Target::Provider(Remote { peer, transport, dest, addr: start + offset, key })
+            Target::Provider(Remote { rank, peer, transport, dest, addr: start + offset, key })
         };
         let told = state.registered.get(rank).or_else(|| self.told(peer));
         let Some(registration) = told else {
@@ -142,6 +142,7 @@ impl<N: Netmod> Access<N> {
         let transport = Transport::Network;
         let dest = N::network(self.entry(rank)).ok_or_else(|| unreachable_error(peer))?;
         Ok(Target::Provider(Remote {
+            rank,
             peer,
             transport,
             dest,

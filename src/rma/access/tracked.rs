@@ -70,6 +70,23 @@ impl<N: Netmod> Access<N> {
         write: bool,
         awaited: bool,
     ) -> Result<Token, Error> {
+        // SAFETY: the caller's.
+        let token = unsafe { self.transfer_unmarked(remote, list, write, awaited) }?;
+        self.mark_issued(remote);
+        Ok(token)
+    }
+
+    /// [`Access::transfer`] for what no flush has to ask for.
+    ///
+    /// # Safety
+    /// As there.
+    pub(super) unsafe fn transfer_unmarked(
+        &self,
+        remote: &Remote,
+        list: &[Iov],
+        write: bool,
+        awaited: bool,
+    ) -> Result<Token, Error> {
         let (dest, key) = (remote.dest, remote.key.bits());
         let call = if write { N::CALLS.write } else { N::CALLS.read };
         self.issue_tracked(remote, call, awaited, |netmod, endpoint, token| {

@@ -27,6 +27,9 @@ fn main() -> ExitCode {
     for (name, providers) in [("shm", "shm"), ("tcp", "tcp"), ("node beside", "node")] {
         all.extend(ops::all::<Ofi>(name, 1, &[("RANKWAY_PROVIDER", providers), provider]));
     }
+    let many = "contexts without number/shm/2";
+    let many = Scenario::new(many, 2, ops::threads::unanswered::<Ofi>);
+    all.push(many.env("RANKWAY_PROVIDER", "shm").env(provider.0, provider.1));
     all.extend(ops::all::<Node>("node", 1, &[]));
     all.extend(ops::all::<Node>("node alone", 1, &[provider]));
     let mut in_process = ops::all::<InProcess>("in process", 2, &[]);

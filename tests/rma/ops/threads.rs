@@ -222,3 +222,36 @@ pub fn first_contact<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     drop(state);
     w.free().map_err(text)
 }
+
+/// A further context after the other asks a peer for what is answered, until the library there
+/// takes in no more of their addresses, if it ever does: who asks is told, and none waits for ever.
+pub fn unanswered<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const MOST: u32 = 300;
+    let context = N::open_with(boot, &Options::default().threads(true))?;
+    let world = Communicator::world(&context);
+    let mut w = make::<N, CREATED>(&world, 16, 8)?;
+    let (state, device, map) = (w.state().map_err(text)?, context.device(), world.map());
+    let get = |index: u32| -> Result<bool> {
+        let context = device.context_at(index).map_err(text)?;
+        let access = Access::open(&state, &context, map).map_err(text)?;
+        access.lock_all_with(Assert::NOCHECK).map_err(text)?;
+        let mut old = [[0.0_f64; 2]];
+        let got = access.get_accumulate(&[[1.0_f64, -1.0]], &mut old, Op::Sum, 1, 0);
+        let Err(why) = got else { return access.unlock_all().map(|()| true).map_err(text) };
+        println!("context {index}: {why}");
+        let told = why.to_string().contains("contexts opened again are new ones");
+        ensure!(told && why.peer() == Some(1), "context {index}: {why}");
+        // The link says so from now on.
+        let again = access.accumulate(&[[1.0_f64, -1.0]], Op::Sum, 1, 0).map_err(text);
+        ensure!(again == Err(why.to_string()), "{again:?} after {why}");
+        Ok(false)
+    };
+    if world.rank() == 0 {
+        in_threads(&context, [()], |()| {
+            (1..=MOST).map(get).find(|got| *got != Ok(true)).unwrap_or(Ok(true)).map(drop)
+        })?;
+    }
+    world.barrier().map_err(text)?;
+    drop(state);
+    w.free().map_err(text)
+}

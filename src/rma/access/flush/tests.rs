@@ -6,8 +6,10 @@ use crate::boot::simulated::Simulated;
 use crate::datatype::{Basic, Layout};
 use crate::device::{Context, Device, FRAGMENT};
 use crate::netmod::null::Null;
-use crate::netmod::{Caps, Completion, HEAD, NetError, OpenParams, Providers, Transfer};
+use crate::netmod::{AGAIN, Atomic, Caps, Completion, HEAD, NetError, OpenParams, Providers};
+use crate::netmod::{Kind as ElementKind, Op, Transfer, Type};
 use crate::rankmap::RankMap;
+use crate::rma::atomic::Origin;
 use crate::rma::{Assert, Communicator, Window};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -21,6 +23,8 @@ struct Held {
     reads: Option<Reads>,
     /// Polls before the others end.
     polls: AtomicU32,
+    /// Calls before there is space for one.
+    full: AtomicU32,
     /// Tokens of what is not held back, and how many have ended.
     others: Mutex<(Vec<u64>, u32)>,
 }
@@ -34,10 +38,26 @@ impl Held {
     }
 
     fn open_late(reads: Option<Reads>, polls: u32) -> Rc<Context<Held>> {
+        Held::open_full(reads, polls, 0)
+    }
+
+    fn open_full(reads: Option<Reads>, polls: u32, full: u32) -> Rc<Context<Held>> {
         let caps = Caps { inject_size: 64, delivers: true, ..Caps::none("held") };
-        let held = Held { caps, reads, polls: polls.into(), others: Mutex::default() };
+        let (polls, full) = (polls.into(), full.into());
+        let held = Held { caps, reads, polls, full, others: Mutex::default() };
         let boot = Arc::new(Alone::new().unwrap());
         Device::open(boot, Some(Arc::new(held)), None, false).unwrap()
+    }
+
+    /// Takes an operation, once there is space.
+    fn begin(&self, token: u64) -> isize {
+        let full = self.full.load(Ordering::Relaxed);
+        self.full.store(full.saturating_sub(1), Ordering::Relaxed);
+        if full > 0 {
+            return AGAIN;
+        }
+        self.others.lock().unwrap().0.push(token);
+        0
     }
 
     fn error(&self, call: &'static str, text: &str) -> NetError {
@@ -93,15 +113,16 @@ impl Netmod for Held {
     }
 
     unsafe fn write(&self, (): &(), op: Transfer<*const u8>) -> isize {
-        self.others.lock().unwrap().0.push(op.token);
-        0
+        self.begin(op.token)
+    }
+
+    unsafe fn atomic(&self, (): &(), op: &Atomic) -> isize {
+        if self.begin(op.token) == 0 { PENDING } else { AGAIN }
     }
 
     unsafe fn read(&self, (): &(), op: Transfer<*mut u8>) -> isize {
-        match &self.reads {
-            Some(reads) => reads.lock().unwrap().push((op.buf.expose_provenance(), op.len)),
-            None => self.others.lock().unwrap().0.push(op.token),
-        }
+        let Some(reads) = &self.reads else { return self.begin(op.token) };
+        reads.lock().unwrap().push((op.buf.expose_provenance(), op.len));
         0
     }
 
@@ -307,6 +328,55 @@ fn what_is_put_while_a_flush_waits_is_asked_for_by_the_next() {
             window.flush(0).unwrap()
         };
         assert_eq!(window.marked(), [(0, INJECTED)], "{all}");
+    }
+}
+
+/// What waits for space while another thread flushes is issued after that: the next flush asks
+/// for it.
+#[test]
+#[cfg_attr(miri, ignore = "sockets")]
+fn what_waits_for_space_while_a_flush_comes_is_asked_for_by_the_next() {
+    let bytes = [7_u8; 256];
+    let put = |access: &Access<Held>| access.put(&bytes, 0, 0).unwrap();
+    let get = |access: &Access<Held>| access.get(&mut [0; 256], 0, 0).unwrap();
+    let rput = |access: &Access<Held>| {
+        // SAFETY: the network of this test never reads.
+        unsafe { access.rput(bytes.as_ptr(), 256, 0, 0) }.unwrap().wait().unwrap();
+    };
+    let put_layout = |access: &Access<Held>| {
+        let element = Layout::basic(Basic::F64);
+        let from = Layout::vector(8, 1, 2, &element).unwrap();
+        let to = Layout::contiguous(8, &element).unwrap();
+        access.put_layout(&bytes, 0, &from, 0, 0, &to).unwrap();
+    };
+    let accumulate = |access: &Access<Held>| {
+        let remote = access.target(0, 0).unwrap().remote().unwrap();
+        let (kind, ty, op) = (ElementKind::Update, Type::U64, Op::Sum);
+        let (operand, compare, result) = (bytes.as_ptr(), std::ptr::null(), std::ptr::null_mut());
+        let origin = Origin { kind, ty, op, operand, compare, result, count: 1 };
+        // SAFETY: the operand is there, and the network takes one.
+        unsafe { access.elements_by_provider(&origin, &remote, 1, &mut None) }.unwrap();
+    };
+    let all: [(&str, &dyn Fn(&Access<Held>)); 5] = [
+        ("put", &put),
+        ("get", &get),
+        ("rput", &rput),
+        ("put_layout", &put_layout),
+        ("accumulate", &accumulate),
+    ];
+    for (what, start) in all {
+        let context = Held::open_full(None, 0, 2000);
+        let window = Rc::new(locked(&context, 512));
+        let (other, flushed) = (Rc::clone(&window), Rc::new(Cell::new(false)));
+        let once = Rc::clone(&flushed);
+        context.set_progress_hook(move || {
+            if !once.replace(true) {
+                other.flush(0).unwrap();
+            }
+        });
+        start(&window);
+        assert!(flushed.get(), "{what}: it did not wait");
+        assert_eq!(window.marked(), [(0, TRACKED)], "{what}");
     }
 }
 
