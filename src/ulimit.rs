@@ -124,6 +124,27 @@ pub(crate) fn limit(of: Resource) -> Option<u64> {
     (known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
+/// Processes that there can be at most, of this user or at all; `None` where no limit can be
+/// read.
+pub(crate) fn processes() -> Option<u64> {
+    let number = |path| std::fs::read_to_string(path).ok()?.trim().parse().ok();
+    let all = ["/proc/sys/kernel/threads-max", "/proc/sys/kernel/pid_max"].into_iter();
+    let own = if is_bound() { limit(libc::RLIMIT_NPROC) } else { None };
+    all.filter_map(number).chain(own).min()
+}
+
+/// Returns true if the limit on a user's processes binds this one: not where it has the
+/// system's leave (CAP_SYS_ADMIN, CAP_SYS_RESOURCE), or that cannot be read.
+fn is_bound() -> bool {
+    const EXEMPT: u64 = 1 << 21 | 1 << 24;
+    // SAFETY: has no arguments and cannot fail.
+    let is_root = unsafe { libc::getuid() } == 0;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let capabilities = capabilities.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    !is_root && capabilities.is_some_and(|bits| bits & EXEMPT == 0)
+}
+
 /// Bytes that this process may still map; `None` where there is no limit, or
 /// none that can be read.
 pub(crate) fn address_space() -> Option<u64> {

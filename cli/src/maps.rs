@@ -14,7 +14,7 @@ use self::report::Report;
 pub(crate) use self::source::named;
 use self::source::{Wrong, sources};
 use crate::arguments::{self, number};
-use crate::output::progress;
+use crate::output::{complain, progress};
 use rankway::rankmap::compact::{Representation, Strategy};
 use rankway_cli::observe::maps::{Builtin, MILLION};
 use std::path::PathBuf;
@@ -140,7 +140,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         Ok(report) => report,
         Err(Wrong::Input(why)) => return Err(why),
         Err(Wrong::Arguments(why)) => {
-            eprintln!("error: {why}\n\nFor more information, try 'rankway maps --help'.");
+            complain(&format!(
+                "error: {why}\n\nFor more information, try 'rankway maps --help'.\n"
+            ));
             return Ok(ExitCode::from(2));
         }
     };

@@ -18,7 +18,7 @@ use self::kind::{Kind, Layout};
 use self::report::{Figure, KindReport, Report, SweepPoint};
 use self::world::World;
 use crate::arguments::{self, number};
-use crate::output::progress;
+use crate::output::{complain, progress};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -162,7 +162,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         return live(args, ranks);
     }
     if let Err(why) = check(args) {
-        eprintln!("error: {why}\n\nFor more information, try 'rankway memory --help'.");
+        complain(&format!("error: {why}\n\nFor more information, try 'rankway memory --help'.\n"));
         return Ok(ExitCode::from(2));
     }
     let mut report = report(args)?;

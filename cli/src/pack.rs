@@ -341,8 +341,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.svg.is_some() && args.patterns.len() != 1 {
-        eprintln!(
-            "error: --svg draws one named pattern\n\nFor more information, try 'rankway pack --help'."
+        output::complain(
+            "error: --svg draws one named pattern\n\nFor more information, try 'rankway pack --help'.\n",
         );
         return Ok(ExitCode::from(2));
     }

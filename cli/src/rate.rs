@@ -276,7 +276,7 @@ fn show(args: &Args, report: &Report) -> Result<(), Box<dyn std::error::Error>> 
     output::emit(&out)?;
     if let Some(path) = &args.svg {
         report.svg(path)?;
-        eprintln!("chart written to {}", path.display());
+        output::complain(&format!("chart written to {}\n", path.display()));
     }
     Ok(())
 }

@@ -64,6 +64,13 @@ impl AddressVector {
         Ok(pg as u32)
     }
 
+    /// Adds groups of nobody until there are no more.
+    #[cfg(test)]
+    pub(crate) fn fill(&self) {
+        let empty = || Some(Group { table: Table::new(0, 0).unwrap(), listed: None });
+        self.lock().resize_with(MAX_GROUPS as usize, empty);
+    }
+
     /// Removes a process group and gives its memory back.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ use super::progress_lock::ProgressLock;
 use super::questions::Questions;
 use super::streams::Streams;
 use super::walks::Walks;
-use super::{Device, DeviceError};
+use super::{Device, DeviceError, WorldCalls};
 use crate::av::{AddressVector, Entry, Table, Transport};
 use crate::netmod::Netmod;
 use std::any::Any;
@@ -129,6 +129,8 @@ impl<N: Netmod> Drop for Context<N> {
         }
         let classes = [Class::Tagged, Class::Active];
         let had_messages = classes.into_iter().any(|class| self.dispatch.handler(class).is_some());
+        let (calls, groups) = (self.world_calls.get(), self.world_groups.take());
+        self.device.keep_world(self.index, WorldCalls { calls, groups });
         self.device.give_back(self.index, had_messages);
     }
 }
@@ -154,12 +156,16 @@ impl<N: Netmod> Context<N> {
         // (Who is alone has one when it meets another job.)
         let inbox = if device.node_size > 1 { device.open_inbox(index)? } else { None };
         let node_inbox = inbox.map_or_else(OnceCell::new, OnceCell::from);
+        let links = Links::new(&*device.boot)?;
+        let endpoints = Endpoints::open(
+            device.provider(Transport::Network),
+            device.provider(Transport::Local),
+        )?;
+        // (Nothing fails from here on.)
+        let world = device.take_world(index);
         Ok(Rc::new(Context {
-            links: Links::new(&*device.boot)?,
-            endpoints: Endpoints::open(
-                device.provider(Transport::Network),
-                device.provider(Transport::Local),
-            )?,
+            links,
+            endpoints,
             av,
             local_addresses,
             node_inbox,
@@ -175,8 +181,8 @@ impl<N: Netmod> Context<N> {
             progress_hook: OnceCell::new(),
             finished: Cell::new(false),
             dynamic_processes: Cell::new(false),
-            world_calls: Cell::new(0),
-            world_groups: RefCell::default(),
+            world_calls: Cell::new(world.calls),
+            world_groups: RefCell::new(world.groups),
             probe_buffer: ProbeBuffer::new(),
             device: Arc::clone(device),
             index,

@@ -139,3 +139,54 @@ fn neighbours(boot: &Arc<dyn Boot>) -> Neighbours {
         Some(known.into_iter().map(neighbour).collect())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::av::AvError;
+    use crate::boot::alone::Alone;
+    use crate::device::{Options, open_over};
+    use crate::netmod::node::Node;
+    use crate::rankmap::RankMap;
+    use crate::rma::Communicator;
+
+    fn opened() -> Rc<Context<Node>> {
+        let boot = Arc::new(Alone::new().unwrap());
+        open_over::<Node>(boot, &Options { threads: true, ..Options::default() }).unwrap()
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "shares memory files")]
+    fn what_a_reopened_context_makes_has_other_ids() {
+        let first = opened();
+        let made = || {
+            let context = first.device().context_at(1).unwrap();
+            let world = Communicator::world(&context);
+            let group = world.create_group(&world.group()).unwrap().unwrap();
+            (world.id(), world.dup().id(), group.id())
+        };
+        let (before, after) = (made(), made());
+        assert_eq!(before.0, after.0, "the world is the same");
+        assert!(before.1 != after.1 && before.2 != after.2, "{before:?} {after:?}");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "shares memory files")]
+    fn a_group_is_added_to_all_contexts_or_none() {
+        let first = opened();
+        let device = first.device();
+        let contexts: Vec<_> = (1..4).map(|at| device.context_at(at).unwrap()).collect();
+        let full = contexts[1].av();
+        full.fill();
+        let error = device.add_group(RankMap::direct(1)).unwrap_err();
+        assert!(matches!(error, DeviceError::Av(AvError::TooManyGroups)), "{error}");
+        for context in std::iter::once(&first).chain([&contexts[0], &contexts[2]]) {
+            assert_eq!(context.av().size(1), Err(AvError::NoGroup(1)));
+        }
+        assert!(device.members_of(1).is_none());
+        // SAFETY: nothing refers to the group, in which nobody is.
+        unsafe { full.remove(1) }.unwrap();
+        assert_eq!(device.add_group(RankMap::direct(1)).unwrap(), 1);
+        assert!(contexts.iter().all(|context| context.av().size(1) == Ok(1)));
+    }
+}

@@ -102,6 +102,7 @@ use crate::rankmap::{Process, RankMap};
 use business_card::BusinessCard;
 use node_tables::NodeTables;
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
@@ -149,6 +150,15 @@ struct Vci {
     closed: u64,
     /// The addresses of the one that has it.
     business_card: Option<BusinessCard>,
+    /// What the last of them had counted: what the next makes goes by other ids.
+    world: WorldCalls,
+}
+
+/// Calls of the communicator of all, and communicators of groups of it alone, by a hash.
+#[derive(Clone, Default)]
+struct WorldCalls {
+    calls: u32,
+    groups: BTreeMap<u64, u32>,
 }
 
 impl<N: Netmod> std::fmt::Debug for Device<N> {
@@ -211,6 +221,19 @@ impl<N: Netmod> Device<N> {
 
     fn refusals(&self) -> MutexGuard<'_, Vec<(u32, u32)>> {
         self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where the world of the context that opens under this index goes on.
+    fn take_world(&self, index: u32) -> WorldCalls {
+        let world = self.vcis().get_mut(index as usize).map(|vci| std::mem::take(&mut vci.world));
+        world.unwrap_or_default()
+    }
+
+    /// Keeps what a context that closes has counted. Before its index is free.
+    fn keep_world(&self, index: u32, world: WorldCalls) {
+        if let Some(vci) = self.vcis().get_mut(index as usize) {
+            vci.world = world;
+        }
     }
 
     /// A context was closed, or was not opened; had it messages?
@@ -338,18 +361,32 @@ impl<N: Netmod> Device<N> {
             return Err(DeviceError::NoRank { rank: p.lpid, size });
         }
         let mut known = self.members();
-        let pg = self.av.add(members.len(), members.len())?;
+        let pg = self.add_to_all(members.len())?;
         let at = pg as usize - 1;
         if known.len() <= at {
             known.resize(at + 1, None);
         }
-        let len = members.len();
         known[at] = Some(members);
+        Ok(pg)
+    }
+
+    /// Adds a group to the address vectors of all contexts, or to none. While the members are
+    /// held.
+    fn add_to_all(&self, len: u32) -> Result<u32, DeviceError> {
+        let pg = self.av.add(len, len)?;
         let mut further = self.further.lock().unwrap_or_else(PoisonError::into_inner);
         further.retain(|av| av.strong_count() > 0);
+        let mut all = vec![Arc::clone(&self.av)];
         for av in further.iter().filter_map(Weak::upgrade) {
             // The same groups in the same order have the same pgids.
-            av.add(len, len)?;
+            if let Err(error) = av.add(len, len) {
+                for av in all {
+                    // SAFETY: nobody was told of the group.
+                    let _ = unsafe { av.remove(pg) };
+                }
+                return Err(error.into());
+            }
+            all.push(av);
         }
         Ok(pg)
     }

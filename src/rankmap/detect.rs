@@ -155,7 +155,13 @@ impl Detector {
     /// Pushes lpids of the detector's process group.
     pub fn extend_lpids(&mut self, lpids: impl IntoIterator<Item = u32>) {
         let mut lpids = lpids.into_iter();
-        self.expect(lpids.size_hint().0);
+        let least = lpids.size_hint().0;
+        if least > (SIZE_MAX - self.count.min(SIZE_MAX)) as usize {
+            // Without a walk through all of them.
+            self.error.get_or_insert(MapError::TooManyRanks { limit: SIZE_MAX });
+            return;
+        }
+        self.expect(least);
         if self.count == 0 {
             let Some(lpid) = lpids.next() else { return };
             if !admit(&mut self.error, 0, lpid) {
@@ -245,7 +251,7 @@ impl Detector {
                 fast -= 1;
             }
             let Some(lpid) = lpids.next() else { break None };
-            if block == 0 || lpid > LPID_MAX {
+            if block == 0 || lpid > LPID_MAX || n >= SIZE_MAX - 1 {
                 break Some(lpid);
             }
             if turns > 0 && lpid == last.wrapping_add(jump) {
@@ -264,6 +270,9 @@ impl Detector {
         (levels[0].n, levels[0].fast, levels[1].fast) = (n, fast, turns);
         // One more rank than differences.
         (self.last, self.count) = (last, n - fast + 1);
+        if self.count > SIZE_MAX {
+            self.error.get_or_insert(MapError::TooManyRanks { limit: SIZE_MAX });
+        }
         odd
     }
 

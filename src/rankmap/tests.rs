@@ -131,6 +131,30 @@ fn runs_that_repeat_from_within_one_on_cost_nothing() {
     }
 }
 
+/// Sizes are `int` in MPI, however the ranks come.
+#[test]
+fn more_ranks_than_there_can_be_are_refused() {
+    let refused = Err(MapError::TooManyRanks { limit: SIZE_MAX });
+    // One that says how many it has is not walked.
+    if let Ok(count) = usize::try_from(u64::from(SIZE_MAX) + 1) {
+        assert_eq!(RankMap::from_lpids(0, core::iter::repeat_n(7, count)), refused);
+    }
+    assert_eq!(RankMap::from_lpids(0, core::iter::repeat(7)), refused);
+    // Formulas that go on as they were: affine, and of turns short and long.
+    for (len, pitch) in [(SIZE_MAX, 0), (3, 0), (1 << 16, 1), ((1 << 31) / 3, 5)] {
+        for more in [1, 2, 7] {
+            let mut ranks = Detector::new();
+            let step = i32::from(len < SIZE_MAX);
+            ranks.push_blockstride(0, step, len, pitch, SIZE_MAX);
+            assert_eq!((ranks.len(), ranks.is_regular()), (SIZE_MAX, true));
+            let at = |rank: u32| rank % len * step as u32 + rank / len * pitch as u32;
+            // (It does not say how many there are.)
+            ranks.extend_lpids((0..more).map(|rank| at(SIZE_MAX + rank)).filter(|_| true));
+            assert_eq!(ranks.finish(), refused, "{len} {pitch} {more}");
+        }
+    }
+}
+
 /// A look at each rank would take minutes.
 #[test]
 fn whether_a_formula_names_a_rank_twice_is_known_at_once() {

@@ -490,7 +490,9 @@ impl<N: Netmod> Communicator<N> {
 
     /// A communicator whose map and id a device layer has agreed on: this
     /// process is `rank` of `map`, and members that name the same `id`, also those of
-    /// other jobs, mean the same communicator. No message, no check of membership.
+    /// other jobs, mean the same communicator. No message, no check of membership. An id of which
+    /// a collective has failed is not given again: members that have not seen that hear of it in
+    /// what comes next under it.
     #[must_use]
     #[track_caller]
     pub fn with_id(context: &Rc<Context<N>>, map: RankMap, rank: u32, id: u64) -> Communicator<N> {

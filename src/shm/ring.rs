@@ -28,7 +28,7 @@ mod asked;
 mod renewed;
 
 pub(crate) use asked::Asked;
-pub(crate) use renewed::{clear, renew, take_renewed};
+pub(crate) use renewed::{clear, renew, sender, take_renewed};
 
 use super::word::Word;
 use std::cell::{Cell, UnsafeCell};
@@ -405,8 +405,7 @@ impl Reader {
     pub(crate) unsafe fn new(start: *mut u8) -> Option<Reader> {
         let ring = NonNull::new(start.cast::<Ring>())?;
         // SAFETY: [RING].
-        let sender = unsafe { &(*ring.as_ptr()).sender.0 }.load(Ordering::Acquire);
-        let peer = sender.checked_sub(1).filter(|_| sender != renewed::RENEWED)?;
+        let peer = unsafe { sender(start) }?;
         Some(Reader { ring, at: 0, lap: 0, taken: 0, told: 0, peer })
     }
 

@@ -344,9 +344,13 @@ fn no_processes() {
         let limit = libc::rlimit { rlim_cur: 4, rlim_max: 4 };
         libc::setrlimit(libc::RLIMIT_NPROC, &limit);
     }
-    let error = local::run(&Options::new(64), |_| 0).unwrap_err();
-    assert!(error.to_string().contains("ulimit -u"), "{error}");
-    no_children_left();
+    // Known beforehand, and only when there are too many: a supervisor and this one count too.
+    for (ranks, beforehand) in [(64, true), (3, false)] {
+        let error = local::run(&Options::new(ranks), |_| 0).unwrap_err();
+        assert!(error.to_string().contains("ulimit -u"), "{error}");
+        assert_eq!(matches!(error, BootError::Options(_)), beforehand, "{error}");
+        no_children_left();
+    }
 }
 
 parts! {

@@ -62,7 +62,7 @@ pub fn prints(subcommand: &str, args: &[&str], parts: &[&str]) -> String {
 }
 
 /// Wrong arguments are refused with status 2, the hint and where to read on, and
-/// nothing is printed.
+/// nothing is printed; so they are where nobody reads that.
 pub fn refuses(subcommand: &str, cases: &[(&[&str], &str)]) {
     for (args, hint) in cases {
         let out = run(subcommand, args);
@@ -70,6 +70,10 @@ pub fn refuses(subcommand: &str, cases: &[(&[&str], &str)]) {
         assert_eq!(out.status.code(), Some(2), "{args:?}: {said}");
         assert!(said.contains(hint) && said.contains("--help"), "{args:?}: {said}");
         assert!(out.stdout.is_empty(), "{args:?}");
+        let (reader, unread) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let status = command(subcommand, args).stderr(unread).status().expect("the command runs");
+        assert_eq!(status.code(), Some(2), "{args:?}");
     }
 }
 

@@ -10,8 +10,32 @@ pub(super) struct Program<'a> {
     pub(super) unified: Unified,
     /// Processes that left a trace.
     pub(super) processes: Vec<Process<'a>>,
-    /// Job, the number of its rank 0 among the processes of all jobs, and its size.
-    jobs: Vec<(u64, usize, u32)>,
+    worlds: Worlds,
+}
+
+/// The processes of all jobs: of each job its number, that of its rank 0 among them, and its
+/// size. (Most may have left no trace: nothing is kept for each.)
+#[derive(Clone)]
+pub(super) struct Worlds(Vec<(u64, usize, u32)>);
+
+impl Worlds {
+    /// Processes of all jobs, with those that left no trace.
+    pub(super) fn len(&self) -> usize {
+        self.0.iter().map(|(_, _, size)| *size as usize).sum()
+    }
+
+    /// How a process is called.
+    pub(super) fn label(&self, place: usize) -> String {
+        let of = |(_, (_, first, size)): &(usize, &(u64, usize, u32))| {
+            (*first..first + *size as usize).contains(&place)
+        };
+        match self.0.iter().enumerate().find(of) {
+            Some((at, (_, first, _))) if self.0.len() > 1 => {
+                format!("{}:{}", at + 1, place - first)
+            }
+            _ => place.to_string(),
+        }
+    }
 }
 
 /// A process that left a trace.
@@ -89,25 +113,17 @@ impl<'a> Program<'a> {
                 clock: same.unwrap_or(trace).clock(),
             });
         }
-        Program { unified, processes, jobs }
+        Program { unified, processes, worlds: Worlds(jobs) }
     }
 
-    /// Processes of all jobs, with those that left no trace.
-    pub(super) fn len(&self) -> usize {
-        self.jobs.iter().map(|(_, _, size)| *size as usize).sum()
+    /// The processes of all jobs.
+    pub(super) fn worlds(&self) -> &Worlds {
+        &self.worlds
     }
 
     /// How a process is called.
     pub(super) fn label(&self, place: usize) -> String {
-        let of = |(_, (_, first, size)): &(usize, &(u64, usize, u32))| {
-            (*first..first + *size as usize).contains(&place)
-        };
-        match self.jobs.iter().enumerate().find(of) {
-            Some((at, (_, first, _))) if self.jobs.len() > 1 => {
-                format!("{}:{}", at + 1, place - first)
-            }
-            _ => place.to_string(),
-        }
+        self.worlds.label(place)
     }
 
     /// How an object is called.
@@ -156,7 +172,7 @@ impl<'a> Program<'a> {
     fn place(&self, group: usize, rank: u32) -> Option<usize> {
         let process = self.unified.groups.get(group)?.get(rank)?;
         let job = self.unified.jobs.get(process.pg as usize)?.number;
-        let (_, first, size) = self.jobs.iter().find(|(number, ..)| *number == job)?;
+        let (_, first, size) = self.worlds.0.iter().find(|(number, ..)| *number == job)?;
         (process.lpid < *size).then(|| first + process.lpid as usize)
     }
 

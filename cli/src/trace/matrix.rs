@@ -1,6 +1,6 @@
 //! `rankway trace matrix`: who sent how much to whom.
 
-use super::calls::{Call, Process, Program};
+use super::calls::{Call, Process, Program, Worlds};
 use super::load::{Source, Traces};
 use super::picture::{Anchor, BLUE, Picture};
 use super::replay::{Visitor, replay};
@@ -71,7 +71,7 @@ pub(super) struct Matrix {
     #[serde(skip)]
     by_calls: bool,
     #[serde(skip)]
-    labels: Vec<String>,
+    worlds: Worlds,
     #[serde(skip)]
     cells: BTreeMap<(usize, usize), Moved>,
 }
@@ -153,19 +153,19 @@ impl Visitor for Moves {
 impl Matrix {
     pub(super) fn new(program: &Program<'_>, moves: Moves, by_calls: bool) -> Matrix {
         let Moves { chosen, cells, elsewhere } = moves;
-        let labels: Vec<String> = (0..program.len()).map(|place| program.label(place)).collect();
+        let worlds = program.worlds().clone();
         let pairs = cells.iter().map(|(&(source, destination), &moved)| Pair {
-            source: labels[source].clone(),
-            destination: labels[destination].clone(),
+            source: worlds.label(source),
+            destination: worlds.label(destination),
             moved,
         });
         Matrix {
             communicator: chosen.map(|object| program.object_label(Some(object))),
-            processes_in_all: program.len(),
+            processes_in_all: worlds.len(),
             pairs: pairs.collect(),
             elsewhere,
             by_calls,
-            labels,
+            worlds,
             cells,
         }
     }
@@ -182,10 +182,11 @@ impl Matrix {
     }
 
     pub(super) fn table(&self, traces: &Traces) -> Table {
-        let few = self.labels.len() <= TABLE;
+        let all = self.worlds.len();
+        let few = all <= TABLE;
         let head: Vec<String> = match few {
             true => std::iter::once("from \\ to".to_owned())
-                .chain(self.labels.iter().cloned())
+                .chain((0..all).map(|place| self.worlds.label(place)))
                 .chain(["sum".to_owned()])
                 .collect(),
             false => ["from", "to", "messages", "bytes", "puts", "bytes", "gets", "bytes"]
@@ -199,8 +200,8 @@ impl Matrix {
         table.title(format!("{what} from rank to rank{of}; a get counts from where the bytes are"));
         let mut total = 0;
         if few {
-            for (source, label) in self.labels.iter().enumerate() {
-                let row = (0..self.labels.len()).map(|to| self.cells.get(&(source, to)));
+            for source in 0..all {
+                let row = (0..all).map(|to| self.cells.get(&(source, to)));
                 let values: Vec<Option<u64>> =
                     row.map(|moved| moved.map(|moved| self.value(moved))).collect();
                 let sum: u64 = values.iter().flatten().sum();
@@ -209,7 +210,7 @@ impl Matrix {
                     Some(value) => self.told(*value),
                     None => NONE.to_owned(),
                 });
-                let mut line = vec![label.clone()];
+                let mut line = vec![self.worlds.label(source)];
                 line.extend(shown);
                 line.push(self.told(sum));
                 table.row(&line);
@@ -220,8 +221,8 @@ impl Matrix {
             pairs.sort_by_key(|(at, moved)| (std::cmp::Reverse(self.value(moved)), **at));
             for &(&(source, to), moved) in pairs.iter().take(PAIRS) {
                 let cells = [
-                    self.labels[source].clone(),
-                    self.labels[to].clone(),
+                    self.worlds.label(source),
+                    self.worlds.label(to),
                     count(moved.messages),
                     bytes(moved.message_bytes),
                     count(moved.puts),
@@ -256,15 +257,16 @@ impl Matrix {
     /// A square for each pair, the darker the more, by the logarithm.
     pub(super) fn picture(&self) -> Picture {
         const TOP: f64 = 70.0;
-        let all = self.labels.len().max(1);
+        let label = |place| self.worlds.label(place);
+        let all = self.worlds.len().max(1);
         let share = all.div_ceil(ROWS);
         let rows = all.div_ceil(share);
         let name = |row: usize| {
             let (first, last) = (row * share, ((row + 1) * share).min(all) - 1);
             match share {
-                _ if self.labels.is_empty() => String::new(),
-                1 => self.labels[first].clone(),
-                _ => format!("{}-{}", self.labels[first], self.labels[last]),
+                _ if self.worlds.len() == 0 => String::new(),
+                1 => label(first),
+                _ => format!("{}-{}", label(first), label(last)),
             }
         };
         // (What a name takes, with space.)

@@ -8,7 +8,7 @@
 use super::calls::{Call, Process, Program};
 use rankway::track::{CallClass, Kind};
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 use std::rc::Rc;
 
@@ -141,8 +141,8 @@ enum Half {
 #[derive(Default)]
 pub(super) struct Messages {
     sequences: Sequences<Key, Half>,
-    /// Whether more may come of the processes of all jobs.
-    live: Vec<bool>,
+    /// The processes of all jobs of which more may come.
+    live: HashSet<usize>,
     posts: HashMap<(usize, usize), VecDeque<Post>>,
     threads: HashMap<(usize, u32), Thread>,
     unmatched: BTreeMap<Key, Unmatched>,
@@ -166,10 +166,7 @@ struct Thread {
 
 impl Messages {
     pub(super) fn new(program: &Program<'_>) -> Messages {
-        let mut live = vec![false; program.len()];
-        for process in &program.processes {
-            live[process.place] = true;
-        }
+        let live = program.processes.iter().map(|process| process.place).collect();
         Messages { live, ..Messages::default() }
     }
 
@@ -279,7 +276,7 @@ impl Messages {
             Half::Receive(_) => (Side::Received, source),
         };
         // What will not come is not waited for.
-        if !self.live[peer] && !self.sequences.meets(&key, side) {
+        if !self.live.contains(&peer) && !self.sequences.meets(&key, side) {
             let unmatched = self.unmatched.entry(key).or_default();
             match side {
                 Side::Sent => unmatched.sends += 1,
@@ -311,7 +308,7 @@ impl Messages {
 
     /// No more calls of the process come.
     pub(super) fn gone(&mut self, process: &Process<'_>) {
-        self.live[process.place] = false;
+        self.live.remove(&process.place);
     }
 
     /// Sides that have no other.

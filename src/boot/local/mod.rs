@@ -28,6 +28,7 @@ mod child;
 mod supervisor;
 
 use super::{Boot, BootError, install, os, sweep};
+use crate::ulimit;
 use arena::{Arena, EXITED, GATE_CLOSED, GATE_OPEN, KILLED};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -112,7 +113,15 @@ impl Options {
                 self.ranks, self.nodes, self.ranks
             )));
         }
-        Ok(())
+        match ulimit::processes() {
+            // (Each takes memory until the system refuses the first too many.)
+            Some(most) if u64::from(self.ranks) >= most => Err(BootError::Options(format!(
+                "cannot fork {} ranks where there can be {most} processes; start fewer, or raise \
+                 `ulimit -u`, kernel.threads-max or kernel.pid_max",
+                self.ranks
+            ))),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -567,6 +576,8 @@ mod tests {
         assert!(refused(&Options::new(0)));
         assert!(refused(&Options { nodes: 0, ..Options::new(2) }));
         assert!(refused(&Options { nodes: 3, ..Options::new(2) }));
+        // More than any system has processes.
+        assert!(refused(&Options::new(i32::MAX as u32)));
     }
 
     #[test]

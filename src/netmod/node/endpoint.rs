@@ -42,7 +42,7 @@ struct Incoming {
 pub struct Endpoint {
     pub(super) owner: Arc<Node>,
     incoming: RefCell<Vec<Incoming>>,
-    /// Claims of places whose senders were found; wraps.
+    /// Announcements of places up to which they were looked at; wraps.
     seen: Cell<u32>,
     /// Boxes, whose addresses are those that operations take.
     #[expect(clippy::vec_box, reason = "operations take their addresses")]
@@ -189,7 +189,7 @@ impl Endpoint {
         let has_puts = |i: &Incoming| i.puts.has_some() && !i.puts.is_taken();
         let quiet = |i: &Incoming| i.shut || !(has_puts(i) || i.packets.has_some());
         self.busy.borrow().is_empty()
-            && self.rings.claims().load(Ordering::Relaxed) == self.seen.get()
+            && self.rings.announced().load(Ordering::Relaxed) == self.seen.get()
             && self.incoming.borrow().iter().all(quiet)
             && self.receives.borrow().iter().all(|r| !self.rings.posted().has_ended(r))
             && self.done.borrow().is_empty()
@@ -201,7 +201,7 @@ impl Endpoint {
         arrived: impl FnMut(&[u8; HEAD], &[u8]),
     ) -> Result<bool, NetError> {
         self.count_poll();
-        if self.rings.claims().load(Ordering::Acquire) != self.seen.get() {
+        if self.rings.announced().load(Ordering::Relaxed) != self.seen.get() {
             self.welcome();
         }
         if self.sleeper.is_armed() {
@@ -317,10 +317,12 @@ impl Endpoint {
         result
     }
 
-    /// Finds the rings that were claimed since. Where few places are left, those of senders that
+    /// Finds the rings that were signed since. Where few places are left, those of senders that
     /// have ended are as new.
     #[cold]
     fn welcome(&self) {
+        // What is announced from here on is looked at again.
+        self.seen.set(self.rings.announced().load(Ordering::Acquire));
         let claimed = self.rings.claimed().load(Ordering::Acquire).min(self.places);
         let me = std::process::id();
         let mut incoming = self.incoming.borrow_mut();
@@ -339,11 +341,10 @@ impl Endpoint {
                 let packets = Reader::new(self.rings.packets(place));
                 packets.zip(SharedReader::new(self.rings.puts(place), me))
             };
-            // Claimed and not signed: the next poll looks again.
+            // Claimed and not signed: it is announced later, or its sender has ended before.
             let Some((packets, puts)) = ends else { continue };
             let origin = Origin::default();
             incoming.push(Incoming { place, puts, packets, origin, shut: false });
-            self.seen.set(self.seen.get().wrapping_add(1));
         }
     }
 
@@ -410,3 +411,6 @@ unsafe fn operate(table: &Table, [key, offset, _]: [u64; 3], (work, bytes): (Wor
     unsafe { Work { at, ..work }.run_plain() };
     true
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,8 +32,8 @@ pub(super) struct Head {
     nonce: u64,
     /// Places that somebody sends from, or will at once, or has.
     claimed: AtomicU32,
-    /// How often one was claimed; wraps.
-    claims: AtomicU32,
+    /// How often one was announced; wraps.
+    announced: AtomicU32,
     /// Not 0 where nobody reads them any more.
     left: AtomicU32,
     /// Goes on where the owner polls, and where it has carried out what it found; wraps.
@@ -88,9 +88,9 @@ impl Rings {
     }
 
     /// See [`places`](super::places).
-    pub(super) fn claims(&self) -> &AtomicU32 {
+    pub(super) fn announced(&self) -> &AtomicU32 {
         // SAFETY: as above.
-        unsafe { &(*self.head()).claims }
+        unsafe { &(*self.head()).announced }
     }
 
     /// Times that the owner has polled.
@@ -229,7 +229,7 @@ impl Peer {
         let element_lock = table.element_lock(me);
         element_lock.touch();
         rings.bell().join();
-        let place = rings.claim(places).ok_or_else(|| {
+        let place = rings.claim_or_wait(places, pid).ok_or_else(|| {
             io::Error::other(format!("all {places} places of its rings are taken"))
         })?;
         let sender = std::process::id();
@@ -241,6 +241,7 @@ impl Peer {
             puts.zip(packets).zip(SharedReader::new(rings.puts(place), sender))
         };
         let ((puts, packets), carrier) = ends.ok_or_else(|| io::Error::other("no ring"))?;
+        rings.announce();
         Ok(Peer {
             me,
             pid,

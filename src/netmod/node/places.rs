@@ -5,22 +5,56 @@ use super::peer::Rings;
 use crate::process;
 use crate::shm::ring::{self, Reader, SharedReader};
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 impl Rings {
-    /// A place for a sender, of so many; `None` where all are taken.
+    /// A place for a sender, of so many; `None` where all are taken. Once its rings are signed
+    /// it is to be [announced](Rings::announce).
     pub(super) fn claim(&self, places: u32) -> Option<u32> {
         let claimed = self.claimed().load(Ordering::Acquire).min(places);
         // SAFETY: rings of the map.
         let renewed = (0..claimed).find(|&at| unsafe { ring::take_renewed(self.packets(at)) });
-        let place = renewed.or_else(|| {
+        renewed.or_else(|| {
             let place = self.claimed().fetch_add(1, Ordering::Relaxed);
             if place >= places {
                 self.claimed().fetch_sub(1, Ordering::Relaxed);
                 return None;
             }
             Some(place)
-        });
-        place.inspect(|_| _ = self.claims().fetch_add(1, Ordering::Release))
+        })
+    }
+
+    /// [`claim`](Rings::claim) that waits for a while where all are taken, some of them by
+    /// senders that have ended: their places are for the owner, process `pid`, to make as new,
+    /// in its next poll.
+    pub(super) fn claim_or_wait(&self, places: u32, pid: u32) -> Option<u32> {
+        const WAIT: Duration = Duration::from_secs(1);
+        const NAP: Duration = Duration::from_millis(1);
+        let begun = Instant::now();
+        loop {
+            let place = self.claim(places);
+            if place.is_some() || !self.has_ended_sender(places) {
+                return place;
+            }
+            self.announce();
+            self.bell().ring(pid);
+            if begun.elapsed() > WAIT {
+                return None;
+            }
+            std::thread::sleep(NAP);
+        }
+    }
+
+    /// Has the endpoint look at its places. Behind the signatures, so that a claim that was
+    /// never signed keeps nobody awake.
+    pub(super) fn announce(&self) {
+        self.announced().fetch_add(1, Ordering::Release);
+    }
+
+    fn has_ended_sender(&self, places: u32) -> bool {
+        // SAFETY: rings of the map.
+        let sender = |at| unsafe { ring::sender(self.packets(at)) };
+        (0..places).filter_map(sender).any(process::ended)
     }
 
     /// Makes a place as new, whose ends these are, if its sender has ended and nothing of it is

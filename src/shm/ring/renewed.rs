@@ -4,7 +4,7 @@ use super::Ring;
 use std::sync::atomic::Ordering;
 
 /// In place of the sender: it has ended, and the ring is as new.
-pub(super) const RENEWED: u32 = u32::MAX;
+const RENEWED: u32 = u32::MAX;
 
 /// Makes a ring as new, whose sender has ended and of which nothing is left: who comes next
 /// takes it by [`take_renewed`].
@@ -26,6 +26,16 @@ pub(crate) unsafe fn renew(start: *mut u8) {
 pub(crate) unsafe fn clear(start: *mut u8) {
     // SAFETY: the caller's.
     unsafe { start.write_bytes(0, size_of::<Ring>()) };
+}
+
+/// What the sender of a ring signed with; `None` where nobody has, or it is as new.
+///
+/// # Safety
+/// \[RING\].
+pub(crate) unsafe fn sender(start: *mut u8) -> Option<u32> {
+    // SAFETY: [RING].
+    let sender = unsafe { &(*start.cast::<Ring>()).sender.0 }.load(Ordering::Acquire);
+    sender.checked_sub(1).filter(|_| sender != RENEWED)
 }
 
 /// Takes a ring that is as new, for a sender that has not signed. Returns false if it is not.

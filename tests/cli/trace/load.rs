@@ -1,6 +1,7 @@
 //! Which traces are read: damaged and missing ones, several jobs, nothing.
 
 use crate::command::{array, command, refuses, run};
+use crate::halo::took;
 use crate::job::{Directory, Process};
 use std::fs;
 
@@ -69,6 +70,14 @@ fn much_that_is_missing_takes_little() {
     let out = run("trace", &["leaks", directory.text()]);
     let text = String::from_utf8(out.stdout).expect("text");
     assert!(text.contains("no trace of ranks 0 and 2-16777215"), "{text}");
+    // What is not there takes no memory either.
+    let page = directory.path().join("page");
+    let page = page.to_str().expect("a plain path");
+    for args in [&["matrix"][..], &["matrix", "--svg", page], &["waits"], &["report", "-o", page]] {
+        let args = [&args[..1], &[directory.text()], &args[1..]].concat();
+        let peak = took(&mut command("trace", &args)).peak;
+        assert!(peak < 100 << 20, "{args:?}: {peak} bytes");
+    }
 }
 
 #[test]
