@@ -36,9 +36,9 @@ pub(crate) fn explained(text: String) -> String {
     if let Some(most) = file_size().filter(|&most| most < SCANTY) {
         return format!("{text}; files of this process end at {most} bytes; raise `ulimit -f`");
     }
-    match (address_space(), shared_memory()) {
-        (Some(left), _) if left < LITTLE => {
-            format!("{text}; this process may map {left} bytes more; raise `ulimit -v`")
+    match (memory(), shared_memory()) {
+        (Some((left, option)), _) if left < LITTLE => {
+            format!("{text}; this process may map {left} bytes more; raise `ulimit -{option}`")
         }
         (_, Some(left)) if left < SCANTY => {
             format!("{text}; /dev/shm has space for {left} bytes more; make it larger, or empty")
@@ -86,7 +86,7 @@ fn is_called() -> bool {
 }
 
 /// Returns true if this process may not open `N` descriptors more.
-fn lacks_descriptors<const N: usize>() -> bool {
+pub(crate) fn lacks_descriptors<const N: usize>() -> bool {
     let mut spare: [Option<File>; N] = std::array::from_fn(|_| None);
     for place in &mut spare {
         match File::open("/dev/null") {
@@ -148,9 +148,21 @@ fn is_bound() -> bool {
 /// Bytes that this process may still map; `None` where there is no limit, or
 /// none that can be read.
 pub(crate) fn address_space() -> Option<u64> {
-    let most = limit(libc::RLIMIT_AS)?;
+    below(libc::RLIMIT_AS, 0)
+}
+
+/// The same of private memory, too, and the option of `ulimit` by which there is no more.
+fn memory() -> Option<(u64, char)> {
+    let mapped = address_space().map(|left| (left, 'v'));
+    let private = below(libc::RLIMIT_DATA, 5).map(|left| (left, 'd'));
+    mapped.into_iter().chain(private).min()
+}
+
+/// What a limit leaves, of which so much is used as a field of /proc/self/statm says.
+fn below(of: Resource, field: usize) -> Option<u64> {
+    let most = limit(of)?;
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = statm.split(' ').next()?.parse().ok()?;
+    let pages: u64 = statm.split(' ').nth(field)?.parse().ok()?;
     // SAFETY: asks for a constant of the system.
     let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
     Some(most.saturating_sub(pages * page))

@@ -8,7 +8,7 @@ use crate::error::Fail;
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
 use transport::device::DeviceError;
-use transport::msg::HandlerStatus;
+use transport::msg::{HEADER, HandlerStatus, MsgError};
 
 /// Bytes before a short header.
 pub(crate) const MARK: usize = 4;
@@ -19,6 +19,26 @@ pub(crate) struct OutgoingAm<'a> {
     pub(crate) id: u16,
     pub(crate) header: &'a [u8],
     pub(crate) payload: &'a [u8],
+}
+
+impl OutgoingAm<'_> {
+    /// Why it was not sent, in the caller's lengths.
+    pub(crate) fn refused(&self, why: MsgError) -> Fail {
+        let long = self.header.first_chunk().map_or(0, |mark| u32::from_le_bytes(*mark)) as usize;
+        match why {
+            MsgError::TooLong { rank, header, limit, .. } if long == 0 => {
+                let (header, header_limit) = (header.saturating_sub(MARK), HEADER - MARK);
+                let payload = self.payload.len();
+                MsgError::TooLong { rank, header, payload, header_limit, limit }.into()
+            }
+            MsgError::TooLong { rank, payload, limit, .. } => {
+                let (payload, rest) = (payload.saturating_sub(long), limit.saturating_sub(long));
+                let header_limit = limit;
+                MsgError::TooLong { rank, header: long, payload, header_limit, limit: rest }.into()
+            }
+            why => why.into(),
+        }
+    }
 }
 
 /// How a message is sent.

@@ -397,7 +397,7 @@ impl<N: Native> Context for NetmodContext<N> {
 impl<N: Native> am::Call for msg::Call<'_, N> {
     fn reply(&mut self, message: am::OutgoingAm<'_>) -> Option<Result<(), Fail>> {
         let sent = self.reply()?.send(message.id, message.header, message.payload);
-        Some(sent.map_err(Fail::from))
+        Some(sent.map_err(|why| message.refused(why)))
     }
 }
 
@@ -571,14 +571,13 @@ impl<N: Native> Comm for Communicator<N> {
     fn am_send(&self, to: u32, am: am::OutgoingAm<'_>, mode: am::SendMode) -> Result<bool, Fail> {
         let active = Active::open(self.context())?;
         let (peer, am::OutgoingAm { id, header, payload }) = (self.world_rank(to)?, am);
-        Ok(match mode {
-            am::SendMode::Try => active.try_send(peer, id, header, payload)?,
-            am::SendMode::TryRequest => active.try_request(peer, id, header, payload)?,
-            am::SendMode::Wait => active.send(peer, id, header, payload).map(|()| true)?,
-            am::SendMode::WaitRequest => {
-                active.request(peer, id, header, payload).map(|()| true)?
-            }
-        })
+        let sent = match mode {
+            am::SendMode::Try => active.try_send(peer, id, header, payload),
+            am::SendMode::TryRequest => active.try_request(peer, id, header, payload),
+            am::SendMode::Wait => active.send(peer, id, header, payload).map(|()| true),
+            am::SendMode::WaitRequest => active.request(peer, id, header, payload).map(|()| true),
+        };
+        sent.map_err(|why| am.refused(why))
     }
 
     fn am_longest(&self, to: u32) -> Result<usize, Fail> {

@@ -278,6 +278,8 @@ static void lengths(struct job *job)
         REFUSED(RANKWAY_ERR_RANGE, "at most", rankway_am_send(peer, world, 9, hdr, 16, hdr, SIZE_MAX));
         REFUSED(RANKWAY_ERR_RANGE, "at most", rankway_am_send(peer, world, 9, hdr, SIZE_MAX, hdr, 1));
         REFUSED(RANKWAY_ERR_RANGE, "at most", rankway_am_send(peer, world, 9, hdr, 16, hdr, limit - 15));
+        REFUSED(RANKWAY_ERR_RANGE, "with 1 bytes of header", rankway_am_send(peer, world, 9, hdr, 1, hdr, limit + 1));
+        REFUSED(RANKWAY_ERR_RANGE, "at most 12 and", rankway_am_send(peer, world, 9, hdr, 12, hdr, limit + 1));
         REFUSED(RANKWAY_ERR_RANGE, "any memory", rankway_am_send(peer, world, 9, hdr, 0, hdr, SIZE_MAX));
         REFUSED(RANKWAY_ERR_RANGE, "any memory",
                 rankway_am_post(context, (uint32_t)peer, 9, hdr, 0, hdr, SIZE_MAX, 1, &done));

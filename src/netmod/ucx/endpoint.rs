@@ -8,6 +8,7 @@ use super::ffi::Functions;
 use super::inject::InjectHandle;
 use super::slots::{self, CallStatus, Inner};
 use crate::netmod::{AGAIN, Completion, HEAD, NetError, Transfer};
+use crate::ulimit;
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -30,8 +31,32 @@ impl std::fmt::Debug for Worker {
     }
 }
 
+/// Refuses where opening a worker would end the process: UCX aborts where its last descriptors are
+/// refused, and a file longer than those of this process may be is SIGXFSZ.
+fn check_limits(owner: &Ucx) -> Result<(), NetError> {
+    /// Descriptors of a worker, with some to spare.
+    const DESCRIPTORS: usize = 12;
+    /// Bytes of what it shares, with some to spare.
+    const SEGMENT: u64 = 8 << 20;
+    if ulimit::lacks_descriptors::<DESCRIPTORS>() {
+        return Err(NetError::Library(format!(
+            "ucx: a worker takes some {DESCRIPTORS} descriptors, and this process may not open as \
+             many; raise `ulimit -n`"
+        )));
+    }
+    let Some(most) = ulimit::file_size().filter(|&most| most < SEGMENT) else { return Ok(()) };
+    if owner.transports().iter().any(|it| it.starts_with("posix")) {
+        return Err(NetError::Library(format!(
+            "ucx: files of this process end at {most} bytes, and a worker shares one of up to \
+             {SEGMENT}; raise `ulimit -f`, or use other transports (UCX_TLS=tcp,self)"
+        )));
+    }
+    Ok(())
+}
+
 impl Worker {
     pub(super) fn open(owner: &Arc<Ucx>) -> Result<Worker, NetError> {
+        check_limits(owner)?;
         let f = owner.f();
         let mut worker = Worker {
             inner: Box::new(Inner {

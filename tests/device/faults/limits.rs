@@ -100,6 +100,9 @@ pub const LOCKED_OUT: [&str; 5] =
 /// A job whose files, memory files too, may have a MiB.
 pub const SHORT_FILES: [&str; 2] = ["prlimit", "--fsize=1048576"];
 
+/// One with fewer descriptors than a worker of UCX takes.
+pub const FEW_DESCRIPTORS: [&str; 2] = ["prlimit", "--nofile=20"];
+
 /// One whose files may have no byte.
 pub const NO_FILES: [&str; 2] = ["prlimit", "--fsize=0"];
 

@@ -237,6 +237,13 @@ fn main() -> ExitCode {
     add(refusing("short files", no_files).under(&SHORT_FILES));
     let shm = refusing("short files, shm", no_files).env("RANKWAY_PROVIDER", "shm");
     add(shm.under(&SHORT_FILES));
+    #[cfg(feature = "ucx")]
+    {
+        let no_files = |boot: Arc<dyn Boot>| refuses_over::<Ucx>(boot, &["ucx", "ulimit -f"]);
+        add(refusing("short files, ucx", no_files).under(&SHORT_FILES));
+        let few = |boot: Arc<dyn Boot>| refuses_over::<Ucx>(boot, &["ulimit -n"]);
+        add(refusing("few descriptors, ucx", few).under(&FEW_DESCRIPTORS));
+    }
     // Nothing of the node's can be shared: tcp serves.
     add(Scenario::new("no files", 2, rma::words::<CREATED, Ofi>).under(&NO_FILES));
     let short = over("short files/tcp".into(), "tcp", 2, short_files);

@@ -8,7 +8,7 @@ use crate::rma::{CREATED, Opens, make, open, own, pattern, same, word};
 use rankway::boot::{Boot, BootError};
 use rankway::device::{self, DeviceError, Options};
 use rankway::msg::Messenger;
-use rankway::netmod::ofi::{Domain, Request};
+use rankway::netmod::ofi::{Domain, Ofi, Request};
 use rankway::netmod::{NetError, Netmod, Op, null::Null};
 use rankway::rma::{Assert, Communicator, ErrorKind, Lock, Window};
 use std::sync::Arc;
@@ -16,8 +16,13 @@ use std::time::Duration;
 
 /// Opening fails, and the reason holds every one of `words`.
 pub fn refuses(boot: Arc<dyn Boot>, words: &[&str]) -> Result {
+    refuses_over::<Ofi>(boot, words)
+}
+
+/// The same over another netmod.
+pub fn refuses_over<N: Opens>(boot: Arc<dyn Boot>, words: &[&str]) -> Result {
     print_pid();
-    let why = open(boot).err().ok_or("it opened")?;
+    let why = N::open(boot).err().ok_or("it opened")?;
     println!("{why}");
     match words.iter().find(|word| !why.contains(**word)) {
         Some(word) => Err(format!("'{word}' is not in: {why}")),
