@@ -370,6 +370,11 @@ fn every_error_says_what_it_said() {
             "the provider that reaches rank 3 has no messages; use another (rankway info)",
         ),
         (
+            Box::new(MsgError::GivenUp { rank: 3 }),
+            "rank 3 gave a long message up, whose other end is here, after an error of its own; see \
+             to that error, and send the message again",
+        ),
+        (
             Box::new(MsgError::NobodyLeft { others: 3 }),
             "a receive from any rank has nobody left to send to it: all 3 others ended",
         ),

@@ -110,6 +110,7 @@ impl From<MsgError> for Fail {
             MsgError::TooLong { .. } | MsgError::Length { .. } => code::RANKWAY_ERR_RANGE,
             MsgError::NoMessages { .. } => code::RANKWAY_ERR_UNREACHABLE,
             MsgError::NobodyLeft { .. } => code::RANKWAY_ERR_PEER_DIED,
+            MsgError::GivenUp { .. } => code::RANKWAY_ERR_PEER,
             MsgError::Device(e) => code_of(e),
             _ => code::RANKWAY_ERR_ARG,
         };

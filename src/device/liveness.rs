@@ -23,7 +23,7 @@ const DEATH_SHOWS: Duration = Duration::from_millis(200);
 const HOPELESS: Duration = Duration::from_secs(2);
 
 /// Returns true if a peer is not watched for want of a descriptor.
-fn lacks_descriptor(error: &DeviceError) -> bool {
+pub(super) fn lacks_descriptor(error: &DeviceError) -> bool {
     matches!(error, DeviceError::Boot(BootError::Os { source, .. }) if no_descriptor(source))
 }
 

@@ -16,10 +16,12 @@
 use super::DeviceError;
 use super::context::Context;
 use super::link::{Held, Link, Outgoing, Queued, State};
+use super::liveness::lacks_descriptor;
 use super::node;
 use super::packet::{Body, Head, Route, encode};
 use crate::netmod::{AGAIN, NetError, Netmod, PENDING, UNSUPPORTED, WordPacket};
 use crate::shm::word::Word;
+use crate::ulimit;
 
 impl<N: Netmod> Context<N> {
     /// Sends a packet to a world rank, in order behind those before it.
@@ -111,6 +113,50 @@ impl<N: Netmod> Context<N> {
         unsafe { self.transmit(peer, head, Body::Copied(body)) }.map(|_| ())
     }
 
+    /// [`Context::transmit_copy`] of what its peer waits for, and nobody sends again: it is kept
+    /// where a first packet finds no free descriptor.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub(crate) fn transmit_answer(
+        &self,
+        peer: u32,
+        head: Head,
+        body: &[u8],
+    ) -> Result<(), DeviceError> {
+        let sent = self.transmit_copy(peer, head, body);
+        sent.or_else(|error| self.transmit_later(peer, head, body, error))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn transmit_later(
+        &self,
+        peer: u32,
+        head: Head,
+        body: &[u8],
+        error: DeviceError,
+    ) -> Result<(), DeviceError> {
+        if !self.lacks_descriptor_for(peer, &error) {
+            return Err(error);
+        }
+        let link = self.links.link_or_new(peer)?;
+        self.enqueue(peer, link, head, Body::Copied(body));
+        self.links.list(peer, link);
+        Ok(())
+    }
+
+    /// Returns true if a peer that nothing was sent to yet is out of reach until there is a free
+    /// descriptor. (To other jobs an introduction has to go first.)
+    #[cold]
+    fn lacks_descriptor_for(&self, peer: u32, error: &DeviceError) -> bool {
+        peer < self.device().boot().size()
+            && self.links.link(peer).is_some_and(|link| link.state() == State::New)
+            && !matches!(error, DeviceError::PeerDied { .. })
+            && (lacks_descriptor(error) || ulimit::starves(true))
+    }
+
     /// [`Context::write`] of a head without a third word and a short body; `sent` is called
     /// when it went. `None` where no way is known yet.
     #[inline(always)]
@@ -185,18 +231,16 @@ impl<N: Netmod> Context<N> {
         self.check_alive(peer)?;
         let link = self.links.link_or_new(peer)?;
         match link.state() {
-            State::New => self.open_link(peer, link)?,
+            State::New => match self.open_link(peer, link) {
+                // (What a handler answers is not repeated.)
+                Err(e) if self.is_progressing() && self.lacks_descriptor_for(peer, &e) => {}
+                opened => opened?,
+            },
             State::Broken => return self.check_open(peer).map(|()| false),
             State::Asking | State::Open => {}
         }
         let number = link.number();
-        let head = head.encode(self.links.name_to(peer), number);
-        let held = match body {
-            Body::Copied(bytes) => self.links.copy(peer, bytes),
-            Body::Kept { start, len, token } => Held::Kept(start, len, token),
-        };
-        link.count(number);
-        let first = link.queue(Queued { head, body: held });
+        let first = self.enqueue(peer, link, head, body);
         if first
             && link.state() == State::Open
             && let Some(done) = self.try_first(peer, link)?
@@ -208,6 +252,18 @@ impl<N: Netmod> Context<N> {
         }
         self.links.list(peer, link);
         Ok(matches!(body, Body::Copied(_)))
+    }
+
+    /// Queues a packet, numbered. Returns true if none was queued before it.
+    fn enqueue(&self, peer: u32, link: &Link, head: Head, body: Body<'_>) -> bool {
+        let number = link.number();
+        let head = head.encode(self.links.name_to(peer), number);
+        let held = match body {
+            Body::Copied(bytes) => self.links.copy(peer, bytes),
+            Body::Kept { start, len, token } => Held::Kept(start, len, token),
+        };
+        link.count(number);
+        link.queue(Queued { head, body: held })
     }
 
     /// Refuses peers that are dead and those whose link is broken.
@@ -240,9 +296,12 @@ impl<N: Netmod> Context<N> {
         Ok(Some(rc == 0))
     }
 
-    /// Sends what the provider had no space for.
+    /// Sends what the provider had no space for, or waits for a descriptor.
     pub(super) fn push_links(&self) {
         for (peer, link) in self.links.take_listed() {
+            if link.state() == State::New && !link.queue_is_empty() && !ulimit::starves(true) {
+                self.open_link_again(peer, link);
+            }
             if link.state() == State::Open {
                 self.push_link(peer, link);
             }
@@ -253,6 +312,20 @@ impl<N: Netmod> Context<N> {
                 self.links.list(peer, link);
             }
         }
+    }
+
+    /// There may be a descriptor for the first packet to a peer now.
+    #[cold]
+    fn open_link_again(&self, peer: u32, link: &Link) {
+        let Err(error) = self.open_link(peer, link) else { return };
+        if self.lacks_descriptor_for(peer, &error) {
+            return;
+        }
+        let why = match error {
+            DeviceError::Net(error) | DeviceError::Peer { error, .. } => error,
+            e => NetError::Address { provider: "rankway".into(), reason: e.to_string() },
+        };
+        self.break_link(peer, why);
     }
 
     fn push_link(&self, peer: u32, link: &Link) {

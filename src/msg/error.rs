@@ -74,6 +74,11 @@ pub enum MsgError {
         /// World rank of the peer.
         rank: u32,
     },
+    /// The peer ended a long message before all of it was here, or there.
+    GivenUp {
+        /// World rank of the peer.
+        rank: u32,
+    },
     /// All ranks that could send to a receive from anybody are gone.
     NobodyLeft {
         /// How many there were.
@@ -108,6 +113,11 @@ impl fmt::Display for MsgError {
                 f,
                 "the provider that reaches rank {rank} has no messages; use another (rankway \
                  info)"
+            ),
+            MsgError::GivenUp { rank } => write!(
+                f,
+                "rank {rank} gave a long message up, whose other end is here, after an error of its \
+                 own; see to that error, and send the message again"
             ),
             MsgError::NobodyLeft { others } => write!(
                 f,
@@ -156,7 +166,7 @@ impl MsgError {
     pub fn peer(&self) -> Option<u32> {
         match self {
             MsgError::Device(e) => e.rank(),
-            MsgError::NoMessages { rank } => Some(*rank),
+            MsgError::NoMessages { rank } | MsgError::GivenUp { rank } => Some(*rank),
             _ => None,
         }
     }

@@ -4,8 +4,9 @@ use super::{Opens, pattern, same, world};
 use crate::ensure;
 use crate::harness::{Result, text};
 use rankway::boot::Boot;
-use rankway::msg::{Any, Envelope, MatchSpec, Word, wait_all};
+use rankway::msg::{Any, Envelope, MatchSpec, Started, Word, wait_all};
 use rankway::rma::Window;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 /// Ten thousand short messages nobody has asked for.
@@ -164,6 +165,70 @@ pub fn behind<N: Opens>(boot: Arc<dyn Boot>) -> Result {
                     same("before it", &buf[..length(i)], &pattern(i ^ from, length(i)))?;
                 }
             }
+        }
+        Ok(())
+    })
+}
+
+/// The last of more messages than may lie at a receiver is waited for while matched probes have
+/// all that do. The job sets small limits.
+pub fn held<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    world::<N>(boot, |comm, m| {
+        const MANY: u32 = 68;
+        let tagged = m.tagged();
+        let spec = |i: u32| MatchSpec { channel: 9, bits: i.into(), ignore: 0, from: Some(1) };
+        if comm.rank() == 1 {
+            let all: Vec<_> = (0..MANY).map(|i| pattern(i, 8)).collect();
+            let send = |i: u32| {
+                let (to, out) =
+                    (Envelope { peer: 0, channel: 9, bits: i.into() }, &all[i as usize]);
+                // SAFETY: the buffers outlive the wait below.
+                unsafe { tagged.isend(to, out.as_ptr(), out.len()) }.map_err(text)
+            };
+            let requests = (0..MANY).map(send).collect::<Result<Vec<_>>>()?;
+            comm.barrier().map_err(text)?;
+            return wait_all(requests).map_err(text).map(drop);
+        }
+        comm.barrier().map_err(text)?;
+        let start = std::time::Instant::now();
+        while start.elapsed() < std::time::Duration::from_millis(50) {
+            tagged.context().progress().map_err(text)?;
+        }
+        let lying = m.counts().unexpected as u32;
+        ensure!(lying < MANY, "all had credit: {:?}", m.counts());
+        let mut matched = Vec::new();
+        for _ in 0..lying {
+            let any = MatchSpec { ignore: u64::MAX, ..spec(0) };
+            matched.push(tagged.improbe(&any).map_err(text)?.ok_or("it lay there")?);
+        }
+        let (mut last, cookie) = ([0; 8], NonZeroU64::MIN);
+        let into = last.as_mut_ptr();
+        // (So that there is a place for a request.)
+        let other = MatchSpec { channel: 10, ..spec(0) };
+        // SAFETY: taken back here.
+        drop(unsafe { tagged.irecv(&other, into, 8) }.map_err(text)?);
+        // SAFETY: the buffer outlives the completion, which is waited for.
+        if unsafe { tagged.post_recv(spec(MANY - 1), into, 8, cookie) }.is_none() {
+            // SAFETY: as above.
+            let started = unsafe { tagged.start_recv(&spec(MANY - 1), into, 8, cookie) };
+            let started = started.map_err(text)?;
+            ensure!(matches!(started, Started::Pending(_)), "nothing has come: {started:?}");
+        }
+        let ended = loop {
+            tagged.context().progress().map_err(text)?;
+            if let Some(ended) = tagged.next_completion() {
+                break ended;
+            }
+        };
+        ended.result.map_err(text)?;
+        same("the last", &last, &pattern(MANY - 1, 8))?;
+        for (i, message) in (0..).zip(matched) {
+            message.recv(&mut last).map_err(text)?;
+            same("held", &last, &pattern(i, 8))?;
+        }
+        for i in lying..MANY - 1 {
+            tagged.recv(&spec(i), &mut last).map_err(text)?;
+            same("behind", &last, &pattern(i, 8))?;
         }
         Ok(())
     })

@@ -8,7 +8,8 @@ mod msg;
 
 use harness::{Over, Scenario, UCX_ABORTS};
 use msg::{
-    Opens, basics, calls, closings, corrupt, deaths, floods, layouts, programs, scopes, sleeps,
+    Opens, basics, calls, closings, corrupt, deaths, descriptors, floods, layouts, programs,
+    scopes, sleeps,
 };
 use rankway::netmod::in_process::InProcess;
 use rankway::netmod::node::Node;
@@ -31,6 +32,7 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     add("unexpected", 3, floods::unexpected::<N>, &[]);
     add("credit", 2, floods::credit::<N>, &small);
     add("behind what lies there", 3, floods::behind::<N>, &small);
+    add("behind what probes hold", 2, floods::held::<N>, &small);
     add("at once", 3, floods::at_once::<N>, &[]);
     add("at once on little credit", 3, floods::at_once::<N>, &small);
     add("both beyond credit", 2, floods::beyond_credit::<N>, &[]);
@@ -129,6 +131,8 @@ fn main() -> ExitCode {
     // Through the node's queues, and through each provider as between nodes.
     scenarios::<Ofi>(&mut all, "auto", &[]);
     all.push(Scenario::new("corrupt queue/auto", 3, corrupt::queue::<Ofi>));
+    all.push(Scenario::new("first answers without descriptors/auto", 3, descriptors::none::<Ofi>));
+    all.push(Scenario::new("first answers without descriptors/node", 3, descriptors::none::<Node>));
     // However layouts travel when the costs are others.
     for method in ["crossmemory", "pack"] {
         let mut add = |what: &str, body| {

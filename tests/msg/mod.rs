@@ -8,6 +8,7 @@ pub mod calls;
 pub mod closings;
 pub mod corrupt;
 pub mod deaths;
+pub mod descriptors;
 pub mod floods;
 pub mod layouts;
 pub mod programs;

@@ -83,6 +83,7 @@ impl TaggedProtocol {
             state.counts.queued = state.counts.queued.saturating_sub(flow.close());
         }
         state.gone.push(Gone { peer, since: Instant::now(), told: None });
+        self.flows.set_any_gone(true);
         self.tell_receivers(context, state);
         let live = state.slots.live().filter(|(_, slot)| slot.phase != Phase::Done);
         let all: Vec<u32> = live.filter(|(_, slot)| slot.peer == peer).map(|(at, _)| at).collect();
@@ -104,6 +105,7 @@ impl TaggedProtocol {
             self.fail_all(context, &mut state, peer);
         }
         state.gone.retain(|gone| gone.peer != peer);
+        self.flows.set_any_gone(!state.gone.is_empty());
         state.told.retain(|(_, told)| *told != peer);
         state.drop_messages(peer);
         self.flows.forget(peer);
@@ -154,9 +156,9 @@ impl TaggedProtocol {
         }
     }
 
-    /// The wait for a request has failed though it is not done. Of a borrowed
-    /// buffer the provider has nothing, and nothing more is issued; another it
-    /// is given some time to give back.
+    /// The wait for a request has failed though it is not done: nothing more is issued.
+    /// Of a borrowed buffer the provider has nothing; another it is given some time to
+    /// give back.
     #[cold]
     pub(super) fn abandon<N: Netmod>(&self, context: &Context<N>, at: u32) {
         let (phase, borrowed) = {
@@ -166,12 +168,12 @@ impl TaggedProtocol {
         };
         match phase {
             Phase::Transfer => {
-                self.give_up(context, &mut self.state.borrow_mut(), at);
-                if borrowed {
+                {
                     let mut state = self.state.borrow_mut();
-                    let slot = state.slots.at(at);
-                    slot.fail(MsgError::died(slot.peer));
-                } else {
+                    let error = MsgError::died(state.slots.at(at).peer);
+                    self.call_off(context, &mut state, at, error);
+                }
+                if !borrowed {
                     self.wait_a_moment(context, at);
                 }
             }

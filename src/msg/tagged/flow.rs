@@ -40,6 +40,10 @@ pub(super) struct Flows {
     whole: Cell<usize>,
     /// Peers with sends that wait until more of what they sent is received.
     wanting: RefCell<Vec<u32>>,
+    /// Some peer is [gone](PeerFlow::gone).
+    any_gone: Cell<bool>,
+    /// A receive that is posted may concern a peer that is gone, or that wants to send more.
+    posts_slowly: Cell<bool>,
 }
 
 impl PeerFlow {
@@ -115,7 +119,25 @@ impl Flows {
             universe: boot.universe(),
             whole: Cell::new(usize::MAX),
             wanting: RefCell::default(),
+            any_gone: Cell::new(false),
+            posts_slowly: Cell::new(false),
         })
+    }
+
+    /// Returns true if there is more to posting a receive than that.
+    #[inline(always)]
+    pub(super) fn posts_slowly(&self) -> bool {
+        self.posts_slowly.get()
+    }
+
+    /// Whether some peer is gone has been looked at anew.
+    pub(super) fn set_any_gone(&self, any: bool) {
+        self.any_gone.set(any);
+        self.look_again();
+    }
+
+    fn look_again(&self) {
+        self.posts_slowly.set(self.any_gone.get() || !self.wanting.borrow().is_empty());
     }
 
     #[inline]
@@ -136,6 +158,7 @@ impl Flows {
     /// A peer is as one that was never heard of.
     pub(super) fn forget(&self, peer: u32) {
         self.wanting.borrow_mut().retain(|&wanting| wanting != peer);
+        self.look_again();
         self.peers.get(peer).into_iter().for_each(PeerFlow::reset);
     }
 
@@ -228,6 +251,7 @@ impl Flows {
         let mut wanting = self.wanting.borrow_mut();
         if !wanting.contains(&peer) {
             wanting.push(peer);
+            self.posts_slowly.set(true);
         }
     }
 
@@ -244,6 +268,7 @@ impl Flows {
     fn grant<N: Netmod>(&self, context: &Context<N>, from: impl Fn(u32) -> bool) {
         let granted: Vec<u32> =
             self.wanting.borrow_mut().extract_if(.., |&mut peer| from(peer)).collect();
+        self.look_again();
         for peer in granted {
             if let Some(flow) = self.peers.get_or_new(peer) {
                 flow.credit.grant(&self.limits);

@@ -18,7 +18,9 @@
 //! WANTS                                        sends wait for credit for their headers
 //! QUERY      id                                asks for delivery, answered by
 //! DELIVERED  id                                once the message is here
-//! REFUSED    id                                it will not be received: who should, leaves
+//! REFUSED    id fails                          it will not be received: who should leaves,
+//!                                              or (1) has failed amidst it
+//! WITHDRAWN  id                                what is left of it will not be sent
 //! ```
 //!
 //! An `id` is the sender's request, of a FRAGMENT the receiver's, see
@@ -41,6 +43,7 @@ pub(super) const FRAGMENT_DONE: u8 = 10;
 pub(super) const WANTS: u8 = 11;
 pub(super) const LEAVING: u8 = 12;
 pub(super) const REFUSED: u8 = 13;
+pub(super) const WITHDRAWN: u8 = 14;
 
 #[inline]
 pub(super) fn head(kind: u8, words: [u64; 3]) -> Head {
@@ -57,12 +60,18 @@ pub(super) fn send_word<N: Netmod>(context: &Context<N>, peer: u32, kind: u8, wo
 /// Sends a packet of words alone; as [`send_word`].
 #[inline]
 pub(super) fn send_words<N: Netmod>(context: &Context<N>, peer: u32, kind: u8, words: [u64; 3]) {
-    let _ = context.transmit_copy(peer, head(kind, words), &[]);
+    let _ = context.transmit_answer(peer, head(kind, words), &[]);
 }
 
 #[cold]
 pub(super) fn send_fin<N: Netmod>(context: &Context<N>, peer: u32, id: u64) {
     send_word(context, peer, FIN, id);
+}
+
+/// The receive of a message has failed.
+#[cold]
+pub(super) fn send_refused<N: Netmod>(context: &Context<N>, peer: u32, id: u64) {
+    send_words(context, peer, REFUSED, [id, 1, 0]);
 }
 
 #[cold]
@@ -155,7 +164,7 @@ impl Cts {
         peer: u32,
     ) -> Result<(), DeviceError> {
         let head = head(CTS, [self.id, self.tag, self.cleared]);
-        context.transmit_copy(peer, head, &self.size.to_le_bytes())
+        context.transmit_answer(peer, head, &self.size.to_le_bytes())
     }
 
     pub(super) fn decode(head: &Head, body: &[u8]) -> Option<Cts> {

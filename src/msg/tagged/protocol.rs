@@ -3,8 +3,8 @@
 
 use super::eager::one_less;
 use super::packets::{
-    CREDIT, CTS, Cts, DELIVERED, EAGER, FIN, FRAGMENT, FRAGMENT_DONE, Fragment, LEAVING, QUERY,
-    REFUSED, RTS, SYNC, SYNC_ACK, WANTS,
+    self, CREDIT, CTS, Cts, DELIVERED, EAGER, FIN, FRAGMENT, FRAGMENT_DONE, Fragment, LEAVING,
+    QUERY, REFUSED, RTS, SYNC, SYNC_ACK, WANTS, WITHDRAWN,
 };
 use super::slots::Phase;
 use super::state::TaggedProtocol;
@@ -37,6 +37,7 @@ impl TaggedProtocol {
             CREDIT => self.credit_arrived(context, head.from, head.words[0]),
             LEAVING => self.flows.left(context, head.from, head.words[0]),
             WANTS => self.credit_wanted(context, head.from),
+            WITHDRAWN => self.withdrawn(context, head),
             _ => self.answered(context, head, body),
         }
     }
@@ -45,10 +46,13 @@ impl TaggedProtocol {
     fn answered<N: Netmod>(&self, context: &Context<N>, head: &Head, body: &[u8]) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        let Some((at, slot)) = state.slots.known(head.words[0]) else { return };
-        if slot.peer != head.from {
-            return;
+        let id = head.words[0];
+        let known = state.slots.known(id).filter(|(_, slot)| slot.peer == head.from);
+        let ended = known.as_ref().is_none_or(|(_, slot)| slot.phase == Phase::Done);
+        if head.kind == CTS && ended {
+            return packets::send_word(context, head.from, WITHDRAWN, id);
         }
+        let Some((at, slot)) = known else { return };
         match (head.kind, slot.phase) {
             (SYNC_ACK, Phase::Eager) => one_less(state, at, None),
             (FRAGMENT, Phase::Transfer) => {
@@ -67,7 +71,12 @@ impl TaggedProtocol {
             }
             (DELIVERED, _) => self.delivered(state, at),
             (REFUSED, Phase::Eager | Phase::RtsSent) => {
-                state.slots.end(at, Some(MsgError::died(head.from)));
+                let failed = MsgError::GivenUp { rank: head.from };
+                let leaves = || MsgError::died(head.from);
+                state.slots.end(at, Some(if head.words[1] == 1 { failed } else { leaves() }));
+            }
+            (REFUSED, Phase::Transfer) if slot.sender().is_some() => {
+                self.peer_gave_up(context, state, at);
             }
             _ => {}
         }

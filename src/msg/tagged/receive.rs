@@ -27,7 +27,7 @@ impl TaggedProtocol {
     ) -> Option<u64> {
         let mut state = self.state.try_borrow_mut().ok()?;
         let state = &mut *state;
-        if !state.gone.is_empty() || !state.engine.is_open() || !state.slots.has_free() {
+        if self.flows.posts_slowly() || !state.engine.is_open() || !state.slots.has_free() {
             return None;
         }
         let (at, slot) = state.slots.take_free(Phase::Posted);

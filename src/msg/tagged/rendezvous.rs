@@ -12,7 +12,7 @@
 //! it go from and to where they lie.
 
 use super::flow::PeerFlow;
-use super::packets::{self, Cts, RTS, Rts, head};
+use super::packets::{self, Cts, RTS, Rts, WITHDRAWN, head};
 use super::pieces::{Piece, Receiver, Sender};
 use super::pull;
 use super::slots::{Phase, Slot};
@@ -91,7 +91,10 @@ impl TaggedProtocol {
         let slot = state.slots.at(at);
         let inbox = match context.transport_of(peer) {
             Ok(transport) => context.inbox(transport),
-            Err(e) => return state.slots.end(at, Some(e.into())),
+            Err(e) => {
+                state.slots.end(at, Some(e.into()));
+                return packets::send_refused(context, peer, rts.id);
+            }
         };
         let longest = inbox.map_or(self.longest, |(netmod, _)| netmod.caps().max_bulk as u64);
         let mut size = longest.min(self.longest);
@@ -152,23 +155,66 @@ impl TaggedProtocol {
         let id = state.slots.id(at);
         let State { slots, staging, .. } = state;
         let slot = slots.at(at);
-        let stalled = if slot.error.is_some() {
-            false
+        let (stalled, untold) = if slot.error.is_some() {
+            (false, false)
         } else if slot.receiver().is_some() {
             post_receives(context, staging, slot, id)
         } else {
-            send_pieces(context, staging, slot, id)
+            (send_pieces(context, staging, slot, id), false)
         };
         let failed = slot.error.is_some();
         let Some(pieces) = slot.pieces() else { return };
         if pieces.are_complete() || (failed && pieces.are_idle()) {
             end(context, state, at);
-        } else if failed {
+        } else if untold {
             self.give_up(context, state, at);
-        } else if stalled {
+        } else if !failed && stalled {
             state.stalled.push(at);
             context.schedule(Class::Tagged);
         }
+    }
+
+    /// The sender of a message has ended it.
+    #[cold]
+    pub(super) fn withdrawn<N: Netmod>(&self, context: &Context<N>, head: &Head) {
+        let mut state = self.state.borrow_mut();
+        let mut live = state.slots.live().filter(|(_, slot)| slot.peer == head.from);
+        let is_of = |slot: &mut Slot| slot.receiver().is_some_and(|it| it.id == head.words[0]);
+        let found = live.find_map(|(at, slot)| is_of(slot).then_some(at));
+        drop(live);
+        if let Some(at) = found {
+            self.peer_gave_up(context, &mut state, at);
+        }
+    }
+
+    /// The other side has ended a rendezvous: ends it here.
+    #[cold]
+    pub(super) fn peer_gave_up<N: Netmod>(&self, context: &Context<N>, state: &mut State, at: u32) {
+        let slot = state.slots.at(at);
+        let error = MsgError::GivenUp { rank: slot.peer };
+        // (It copies no fragment any more, and packs none.)
+        if slot.pieces().is_some_and(|it| tokens::of_fragments(it.first_tag()).is_some()) {
+            slot.fail(error);
+            return end(context, state, at);
+        }
+        self.call_off(context, state, at, error);
+    }
+
+    /// Ends a rendezvous with an error, once nobody has any of its pieces.
+    #[cold]
+    pub(super) fn call_off<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        state: &mut State,
+        at: u32,
+        error: MsgError,
+    ) {
+        let slot = state.slots.at(at);
+        slot.fail(error);
+        if slot.pieces().is_some_and(|pieces| pieces.are_idle()) {
+            return end(context, state, at);
+        }
+        self.give_up(context, state, at);
     }
 
     /// Takes back what is under way of a rendezvous.
@@ -229,14 +275,14 @@ fn send_pieces<N: Netmod>(
     false
 }
 
-/// Posts receives for the next pieces and clears the sender for them. Returns
-/// true if the provider has no space for more.
+/// Posts receives for the next pieces and clears the sender for them. Returns whether the
+/// provider has no space for more, and whether the sender could not be told.
 fn post_receives<N: Netmod>(
     context: &Context<N>,
     staging: &mut Staging,
     slot: &mut Slot,
     id: u64,
-) -> bool {
+) -> (bool, bool) {
     let mut stalled = false;
     while let Some(receiver) = slot.receiver().copied()
         && let Some(piece) = receiver.next()
@@ -250,7 +296,7 @@ fn post_receives<N: Netmod>(
         let inbox = context.transport_of(slot.peer).ok().and_then(|t| context.inbox(t));
         let Some((netmod, endpoint)) = inbox else {
             slot.fail(MsgError::died(slot.peer));
-            return false;
+            return (false, false);
         };
         // SAFETY: as in `send_pieces`.
         let buf = unsafe { slot.buffer_of(staging, piece, false) };
@@ -263,8 +309,10 @@ fn post_receives<N: Netmod>(
             Issue::Accepted => {}
             Issue::Stalled => stalled = true,
             Issue::Refused => {
+                // (Those posted before it still come, so that both sides' providers are rid of
+                // them.)
                 fail(context, slot, netmod.explain(N::CALLS.recv_bulk, rc));
-                return false;
+                break;
             }
         }
     }
@@ -273,8 +321,9 @@ fn post_receives<N: Netmod>(
         && let Err(e) = cts.send(context, slot.peer)
     {
         slot.fail(e.into());
+        return (false, true);
     }
-    stalled
+    (stalled, false)
 }
 
 /// Counts a piece that a provider took; else its buffer is the request's again.
@@ -301,13 +350,131 @@ fn fail<N: Netmod>(context: &Context<N>, slot: &mut Slot, error: NetError) {
     slot.fail(context.attribute_failure(slot.peer, error).into());
 }
 
-/// Ends a rendezvous, with what its request has for an error.
+/// Ends a rendezvous, with what its request has for an error, of which the other side hears.
 fn end<N: Netmod>(context: &Context<N>, state: &mut State, at: u32) {
+    let id = state.slots.id(at);
     let slot = state.slots.at(at);
-    let peer = slot.peer;
-    let asked = slot.delivery_query;
-    if let Some(receiver) = slot.receiver().filter(|_| asked) {
-        packets::send_delivered(context, peer, receiver.id);
+    let (peer, asked, failed) = (slot.peer, slot.delivery_query, slot.error.is_some());
+    match slot.receiver() {
+        Some(receiver) if asked => packets::send_delivered(context, peer, receiver.id),
+        Some(receiver) if failed => packets::send_refused(context, peer, receiver.id),
+        None if failed => packets::send_word(context, peer, WITHDRAWN, id),
+        _ => {}
     }
     state.slots.end(at, None);
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a rank that fails ends the test")]
+mod tests {
+    use super::*;
+    use crate::av::Transport;
+    use crate::boot::Boot;
+    use crate::boot::in_process::Job;
+    use crate::device::{self, Options};
+    use crate::msg::tagged::calls::Tagged;
+    use crate::msg::types::{Envelope, MatchSpec, RecvBuffer};
+    use crate::netmod::PENDING;
+    use crate::netmod::in_process::InProcess;
+    use crate::rma::Communicator;
+    use std::sync::Arc;
+
+    /// In eight pieces of what a borrowed buffer is cut into.
+    const LONG: usize = 8 * PIECE;
+    const TO: Envelope = Envelope { peer: 1, channel: 5, bits: 0 };
+    const FROM: MatchSpec = MatchSpec { channel: 5, bits: 0, ignore: 0, from: Some(0) };
+
+    /// What a sender and a receiver do with a long message, after which others still come.
+    fn two(
+        send: impl Fn(&Tagged<InProcess>) + Sync,
+        receive: impl Fn(&Tagged<InProcess>, &mut [u8]) + Sync,
+    ) {
+        let job = Job::new(2, std::thread::yield_now).unwrap();
+        std::thread::scope(|scope| {
+            for rank in 0..2 {
+                let boot: Arc<dyn Boot> = job.rank(rank).unwrap();
+                let (send, receive) = (&send, &receive);
+                scope.spawn(move || {
+                    let context = device::open_over(boot, &Options::default()).unwrap();
+                    let tagged = Tagged::open(&context).unwrap();
+                    let mut buf = vec![0; LONG];
+                    if rank == 0 {
+                        send(&tagged);
+                        tagged.send(TO, &vec![7; LONG]).unwrap();
+                    } else {
+                        receive(&tagged, &mut buf);
+                        tagged.recv(&FROM, &mut buf).unwrap();
+                        assert!(buf.iter().all(|&byte| byte == 7));
+                    }
+                    Communicator::world(&context).barrier().unwrap();
+                    assert_eq!(tagged.protocol().state.borrow_mut().slots.live().count(), 0);
+                });
+            }
+        });
+    }
+
+    /// A long send that the receiver ends.
+    fn is_given_up(tagged: &Tagged<InProcess>) {
+        let error = tagged.send(TO, &vec![1; LONG]).unwrap_err();
+        assert!(matches!(error, MsgError::GivenUp { rank: 1 }), "{error}");
+    }
+
+    /// A send or a receive that is abandoned once `is_there` says so of its request.
+    fn abandoned(tagged: &Tagged<InProcess>, at: u32, is_there: impl Fn(&mut Slot) -> bool) {
+        while !is_there(tagged.protocol().state.borrow_mut().slots.at(at)) {
+            tagged.context().progress().unwrap();
+        }
+        tagged.abandon(at);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "long messages")]
+    fn a_receive_that_the_provider_refuses_ends_on_both_sides() {
+        for piece in [0, 2, 6] {
+            two(is_given_up, |tagged, buf| {
+                let (netmod, endpoint) = tagged.context().inbox(Transport::Network).unwrap();
+                let (tag, token) = (tokens::piece_tag(0, piece), tokens::token(9, 0));
+                let op = Bulk { buf: buf.as_mut_ptr(), len: 8, dest: 0, tag, token };
+                // SAFETY: taken back below, and nobody sends that.
+                assert_eq!(unsafe { netmod.recv_bulk(endpoint, op) }, PENDING);
+                let error = tagged.recv(&FROM, &mut vec![0; LONG]).unwrap_err();
+                assert!(!matches!(error, MsgError::GivenUp { .. }), "{error}");
+                netmod.cancel(endpoint, token);
+            });
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "long messages")]
+    fn who_receives_hears_of_a_send_that_is_abandoned() {
+        for amidst in [false, true] {
+            let begun = |slot: &mut Slot| slot.sender().is_some() || !amidst;
+            let send = |tagged: &Tagged<InProcess>| {
+                let bytes = vec![1; LONG];
+                // SAFETY: abandoned before the buffer goes.
+                let at = unsafe { tagged.begin_send(TO, &bytes, false) }.unwrap().unwrap();
+                abandoned(tagged, at, begun);
+            };
+            two(send, |tagged, buf| {
+                let error = tagged.recv(&FROM, buf).unwrap_err();
+                assert!(matches!(error, MsgError::GivenUp { rank: 0 }), "{error}");
+            });
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "long messages")]
+    fn who_sends_hears_of_a_receive_that_is_abandoned() {
+        let send = |tagged: &Tagged<InProcess>| {
+            // (Or finds nobody there who receives.)
+            let error = tagged.send(TO, &vec![1; LONG]).unwrap_err();
+            assert_eq!(error.peer(), Some(1), "{error}");
+        };
+        two(send, |tagged, buf| {
+            let buffer = RecvBuffer::borrowed(buf.as_mut_ptr(), LONG);
+            // SAFETY: abandoned before the buffer is used again.
+            let at = unsafe { tagged.begin_recv(&FROM, buffer) }.unwrap();
+            abandoned(tagged, at, |slot| slot.receiver().is_some());
+        });
+    }
 }

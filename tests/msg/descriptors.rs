@@ -1,0 +1,69 @@
+//! Messages of peers that nothing was sent to, while there is no free descriptor to reach them.
+
+use super::{Opens, pattern, same};
+use crate::ensure;
+use crate::harness::{Result, text};
+use rankway::boot::Boot;
+use rankway::msg::{Messenger, MsgError};
+use rankway::rma::Communicator;
+use std::fs::File;
+use std::sync::Arc;
+
+const LONG: usize = 4 << 20;
+
+/// All descriptors that this process may have, of few.
+fn all_descriptors() -> Result<Vec<File>> {
+    let limit = libc::rlimit { rlim_cur: 256, rlim_max: 256 };
+    // SAFETY: a structure of ours.
+    ensure!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } == 0, "setrlimit failed");
+    Ok(std::iter::from_fn(|| File::open("/dev/null").ok()).collect())
+}
+
+/// Rank 0 receives a synchronous message, and a long one, when no descriptor is free: the senders
+/// hear of both once there are some.
+pub fn none<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let m = Messenger::open(&world).map_err(text)?;
+    let told = |sent: std::result::Result<(), MsgError>| match sent {
+        Err(e) if e.peer() != Some(0) => Err(text(e)),
+        _ => Ok(()),
+    };
+    match world.rank() {
+        0 => {
+            let mut buf = vec![0; LONG];
+            let all = all_descriptors()?;
+            // (A wait may fail, too, before the message is there.)
+            for from in [1, 2] {
+                while !matches!(m.iprobe(from, from), Ok(Some(_))) {}
+            }
+            let status = m.recv(&mut buf, 1, 1).map_err(text)?;
+            same("synchronous", &buf[..8], &pattern(1, 8))?;
+            ensure!(status.length == 8, "{status:?}");
+            match m.recv(&mut buf, 2, 2) {
+                Ok(_) => same("long", &buf, &pattern(2, LONG))?,
+                Err(e) => ensure!(e.to_string().contains("ulimit -n"), "{e}"),
+            }
+            drop(all);
+            m.send(&[1], 1, 4).map_err(text)?;
+        }
+        1 => {
+            m.ssend(&pattern(1, 8), 0, 1).map_err(text)?;
+            // (Who calls rank 0 for a barrier would have its waits fail.)
+            m.recv(&mut [0], 0, 4).map_err(text)?;
+        }
+        _ => told(m.send(&pattern(2, LONG), 0, 2))?,
+    }
+    world.barrier().map_err(text)?;
+    // They go on from there.
+    let mut buf = vec![0; LONG];
+    if world.rank() == 0 {
+        for from in 1..3 {
+            m.recv(&mut buf, from, 3).map_err(text)?;
+            same("later", &buf, &pattern(from, LONG))?;
+        }
+    } else {
+        m.ssend(&pattern(world.rank(), LONG), 0, 3).map_err(text)?;
+    }
+    world.barrier().map_err(text)
+}
