@@ -4,10 +4,13 @@ use super::{Opens, pattern, same};
 use crate::ensure;
 use crate::harness::{Result, text};
 use rankway::boot::Boot;
-use rankway::msg::{Messenger, MsgError};
+use rankway::msg::{Active, HandlerStatus, Messenger, MsgError};
 use rankway::rma::Communicator;
+use std::cell::Cell;
 use std::fs::File;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 const LONG: usize = 4 << 20;
 
@@ -64,6 +67,39 @@ pub fn none<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         }
     } else {
         m.ssend(&pattern(world.rank(), LONG), 0, 3).map_err(text)?;
+    }
+    world.barrier().map_err(text)
+}
+
+/// Rank 0 carries out active messages when no descriptor is free to give credit back: who sends
+/// more than that goes on once there is one.
+pub fn credit<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const MANY: usize = 400;
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let active = Active::open(&context).map_err(text)?;
+    if world.rank() == 0 {
+        let came = Rc::new(Cell::new(0));
+        let count = Rc::clone(&came);
+        let handler = move |_: &mut rankway::msg::Call<'_, N>| {
+            count.set(count.get() + 1);
+            HandlerStatus::Consumed
+        };
+        active.register(1, handler).map_err(text)?;
+        let all = all_descriptors()?;
+        let (start, some) = (Instant::now(), Duration::from_millis(300));
+        while came.get() == 0 || start.elapsed() < some {
+            context.progress().map_err(text)?;
+        }
+        ensure!(came.get() < MANY, "no credit was needed");
+        drop(all);
+        while came.get() < MANY {
+            context.progress().map_err(text)?;
+        }
+    } else {
+        for _ in 0..MANY {
+            active.send(0, 1, &[], &[7; 8192]).map_err(text)?;
+        }
     }
     world.barrier().map_err(text)
 }

@@ -133,6 +133,8 @@ fn main() -> ExitCode {
     all.push(Scenario::new("corrupt queue/auto", 3, corrupt::queue::<Ofi>));
     all.push(Scenario::new("first answers without descriptors/auto", 3, descriptors::none::<Ofi>));
     all.push(Scenario::new("first answers without descriptors/node", 3, descriptors::none::<Node>));
+    all.push(Scenario::new("credit without descriptors/auto", 2, descriptors::credit::<Ofi>));
+    all.push(Scenario::new("credit without descriptors/node", 2, descriptors::credit::<Node>));
     // However layouts travel when the costs are others.
     for method in ["crossmemory", "pack"] {
         let mut add = |what: &str, body| {
