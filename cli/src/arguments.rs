@@ -2,10 +2,20 @@
 
 use rankway::rankmap::SIZE_MAX;
 use std::fs::OpenOptions;
+use std::num::IntErrorKind;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 /// `786432`, `786,432`, `64k`, `16M`.
 pub(crate) fn number(text: &str) -> Result<u32, String> {
+    let value = whole(text)?.and_then(|value| u32::try_from(value).ok());
+    value
+        .filter(|&value| value <= SIZE_MAX)
+        .ok_or_else(|| format!("'{text}' is too large; at most {SIZE_MAX}, an int in MPI"))
+}
+
+/// The same; `None` for more than a number holds.
+fn whole(text: &str) -> Result<Option<u64>, String> {
     let help = || format!("'{text}' is not a number; write 786432, 64k (64 x 1024) or 16M");
     let (digits, unit) = match text.as_bytes().last() {
         Some(b'k' | b'K') => (&text[..text.len() - 1], 1 << 10),
@@ -13,9 +23,34 @@ pub(crate) fn number(text: &str) -> Result<u32, String> {
         _ => (text, 1),
     };
     let digits: String = digits.chars().filter(|c| !matches!(c, ',' | '_')).collect();
-    let value: u64 = digits.parse().map_err(|_| help())?;
-    let value = value.checked_mul(unit).and_then(|v| u32::try_from(v).ok());
-    value.filter(|&v| v <= SIZE_MAX).ok_or_else(|| format!("at most {SIZE_MAX}, an int in MPI"))
+    match digits.parse::<u64>() {
+        Ok(value) => Ok(value.checked_mul(unit)),
+        Err(e) if *e.kind() == IntErrorKind::PosOverflow => Ok(None),
+        Err(_) => Err(help()),
+    }
+}
+
+/// A [`number`] from the first to the last of these.
+pub(crate) fn within<T: From<u32>>(
+    range: RangeInclusive<u32>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let positive = text.strip_prefix('-').unwrap_or(text);
+        if positive.parse().is_ok_and(|value: f64| value.fract() != 0.0) {
+            return Err(format!("'{text}' is no whole number"));
+        }
+        let value = whole(positive)?.and_then(|value| u32::try_from(value).ok());
+        value
+            .filter(|value| positive.len() == text.len() && range.contains(value))
+            .map(T::from)
+            .ok_or_else(|| format!("{text} is not in {}..={}", range.start(), range.end()))
+    }
+}
+
+/// What random draws begin with.
+pub(crate) fn seed(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| format!("'{text}' is no seed; write a whole number from 0 to {}", u64::MAX))
 }
 
 /// Seconds from 0.
@@ -113,6 +148,35 @@ mod tests {
             assert!(put_bytes(text).is_err(), "{text}");
         }
         assert!(put_bytes("10GiB").is_err_and(|why| why.contains("4 MiB")));
+    }
+
+    #[test]
+    fn numbers_are_whole_and_not_too_large() {
+        assert_eq!((number("64k"), number("786,432")), (Ok(65_536), Ok(786_432)));
+        for text in ["2147483648", "16G", "4194304k", "99999999999999999999999", "9999999999M"] {
+            let why = number(text).expect_err(text);
+            let large = why.contains("too large") && why.contains("at most 2147483647");
+            assert_eq!(large, !text.ends_with('G'), "{text}: {why}");
+        }
+        let rounds = within::<u64>(1..=1000);
+        assert_eq!((rounds("7"), rounds("1000")), (Ok(7), Ok(1000)));
+        for (text, why) in [
+            ("x", "not a number"),
+            ("", "not a number"),
+            ("1.5", "no whole number"),
+            ("-1.5", "no whole number"),
+            ("-1", "not in 1..=1000"),
+            ("0", "not in 1..=1000"),
+            ("1k", "not in 1..=1000"),
+            ("99999999999999999999", "not in 1..=1000"),
+        ] {
+            let said = rounds(text).expect_err(text);
+            assert!(said.contains(why) && said.contains(text), "{text}: {said}");
+        }
+        assert_eq!(seed("18446744073709551615"), Ok(u64::MAX));
+        for text in ["-1", "x", "18446744073709551616"] {
+            assert!(seed(text).is_err_and(|why| why.contains("no seed")), "{text}");
+        }
     }
 
     #[test]

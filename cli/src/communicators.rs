@@ -2,7 +2,7 @@
 
 mod job;
 
-use crate::output::{self, Table, count};
+use crate::output::{self, Table, count, several};
 use crate::{maps, ranks};
 use job::{Experiment, GATHERS, Job, MESSAGES, STEPS};
 use rankway_cli::observe::figures::thesis::{TABLE_6_2, TABLE_6_3, TABLE_6_4};
@@ -134,8 +134,9 @@ fn table(report: &Report) -> Table {
     let Report { ranks, threads, messages, gathers, .. } = report;
     table
         .title(format!(
-            "rankway communicators: {} ranks in this process, run by {threads} threads",
-            count(u64::from(*ranks))
+            "rankway communicators: {} ranks in this process, run by {}",
+            count(u64::from(*ranks)),
+            several(u64::from(*threads), "thread", "threads")
         ))
         .title(format!(
             "Each: {} messages between random members and {gathers} gathers, all checked; 0 wrong.",

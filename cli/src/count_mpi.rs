@@ -3,6 +3,7 @@
 
 mod rank;
 
+use crate::arguments;
 use crate::mpirun::{self, STACKS, Session, Stack};
 use crate::output::{self, Table};
 use rank::Counted;
@@ -40,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long)]
     created: bool,
     /// Seconds after which a run is given up
-    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, default_value_t = 120, value_parser = arguments::within::<u64>(1..=86_400))]
     limit: u64,
     /// Print the functions of each call too, with the instructions in them
     #[arg(long)]

@@ -3,7 +3,7 @@
 
 mod job;
 
-use crate::output::{self, Table, count};
+use crate::output::{self, Table, count, several};
 use crate::ranks::{self, Counts};
 use job::{Grid, STEPS};
 use serde::Serialize;
@@ -85,8 +85,9 @@ fn table(report: &Report) -> Table {
     let Report { ranks, dims: [x, y, z], threads, .. } = report;
     table
         .title(format!(
-            "rankway grid: {} ranks in this process, {x} x {y} x {z}, run by {threads} threads",
-            count(u64::from(*ranks))
+            "rankway grid: {} ranks in this process, {x} x {y} x {z}, run by {}",
+            count(u64::from(*ranks)),
+            several(u64::from(*threads), "thread", "threads")
         ))
         .title(format!(
             "Checked: {} puts and {} messages; 0 wrong.",

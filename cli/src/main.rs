@@ -27,6 +27,8 @@ mod scatter;
 mod shared_object;
 mod simulate;
 mod stencil;
+mod target;
+mod temporary;
 mod trace;
 
 use clap::{Parser, Subcommand};

@@ -84,7 +84,7 @@ pub(crate) struct Args {
     strategy: Vec<Strategy>,
 
     /// Another draw of what is random: 0 has the sizes of the known figures, others draw sizes too
-    #[arg(long, default_value = "0")]
+    #[arg(long, default_value = "0", value_parser = arguments::seed)]
     seed: u64,
 
     /// Every representation, for several communicators too

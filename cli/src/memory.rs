@@ -93,7 +93,7 @@ pub(crate) struct Args {
 
     /// A real job of so many ranks instead: what a peer costs on these networks
     /// (see --network)
-    #[arg(long, value_name = "RANKS", value_parser = clap::value_parser!(u32).range(4..=256),
+    #[arg(long, value_name = "RANKS", value_parser = arguments::within::<u32>(4..=256),
         conflicts_with_all = ["processes", "communicators", "ppn", "kind", "touch", "sweep", "svg", "csv"])]
     live: Option<u32>,
 

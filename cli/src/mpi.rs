@@ -41,17 +41,17 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',')]
     stack: Vec<String>,
     /// Runs of each stack; the best counts
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, default_value_t = 3, value_parser = arguments::within::<u32>(1..=1_000_000))]
     rounds: u32,
     /// Milliseconds of one measurement; a run goes through all figures again
     /// and again
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    #[arg(long, default_value_t = 3, value_parser = arguments::within::<u32>(1..=60_000))]
     slice: u32,
     /// Measurements of each figure in a run
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, default_value_t = 20, value_parser = arguments::within::<u32>(1..=1_000_000))]
     samples: u32,
     /// Seconds after which a run is given up
-    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, default_value_t = 120, value_parser = arguments::within::<u64>(1..=86_400))]
     limit: u64,
     /// Windows over memory of the program's own, in place of allocated ones and
     /// of messages

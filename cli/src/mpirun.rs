@@ -1,8 +1,9 @@
 //! Launchers of MPI programs: some ranks of one over a choice of Open MPI's components
 //! by its mpirun, or over an MPICH by Hydra's mpiexec.
 
+use crate::temporary::{Launched, Temporary};
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -110,26 +111,25 @@ pub(crate) fn mpiexec(stack: &Stack, ranks: u32) -> Command {
 
 /// Where an mpirun keeps its session: one that ends removes what all of a user
 /// share, while another makes its own in it.
-pub(crate) struct Session(PathBuf);
+pub(crate) struct Session(Temporary);
 
 impl Session {
     /// # Errors
     /// Why there is none, for people.
     pub(crate) fn new() -> Result<Session, String> {
-        let place = std::env::temp_dir().join(format!("rankway-mpi-{}", std::process::id()));
-        std::fs::create_dir_all(&place).map_err(|e| format!("a directory for mpirun: {e}"))?;
-        Ok(Session(place))
+        let place = Temporary::new(&format!("rankway-mpi-{}", std::process::id()));
+        Ok(Session(place.map_err(|e| format!("a directory for mpirun: {e}"))?))
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
 
     /// An mpirun of so many ranks over a stack, to which the program is to be added;
     /// `components`: where ours are installed.
     pub(crate) fn mpirun(&self, stack: &Stack, components: &Path, ranks: u32) -> Command {
         let mut command = Command::new("mpirun.openmpi");
-        command.env("TMPDIR", &self.0).args(["--allow-run-as-root", "--oversubscribe"]);
+        command.env("TMPDIR", self.path()).args(["--allow-run-as-root", "--oversubscribe"]);
         command.args(["-n", &ranks.to_string()]);
         // Ours wins by priority wherever it is found.
         if stack.ours {
@@ -144,13 +144,6 @@ impl Session {
     }
 }
 
-impl Drop for Session {
-    fn drop(&mut self) {
-        // What is left lies among temporary files.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// What a run printed, and how it went.
 pub(crate) struct Outcome {
     /// What it printed.
@@ -162,13 +155,14 @@ pub(crate) struct Outcome {
 /// Runs a launcher to its end, `limit` seconds at most.
 pub(crate) fn run(mut command: Command, limit: u64) -> Outcome {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = match command.spawn() {
-        Ok(child) => child,
+    let mut launched = match Launched::alone(&mut command) {
+        Ok(launched) => launched,
         Err(e) => {
             let launcher = command.get_program().display();
             return Outcome { out: String::new(), result: Err(format!("{launcher}: {e}")) };
         }
     };
+    let child = &mut launched.0;
     let (out, err) = (listen(child.stdout.take()), listen(child.stderr.take()));
     let start = Instant::now();
     let status = loop {

@@ -1,5 +1,6 @@
 //! `rankway node`: windows over a program's own memory, between processes of a node.
 
+use crate::arguments;
 use crate::output::{self, Table, text};
 use indicatif::ProgressBar;
 use rankway::av::Transport;
@@ -28,10 +29,10 @@ use std::time::{Duration, Instant};
 )]
 pub(crate) struct Args {
     /// Measurements of each figure; the best counts
-    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, default_value_t = 9, value_parser = arguments::within::<u32>(1..=1_000_000))]
     rounds: u32,
     /// Milliseconds that the target computes
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(100..=60_000))]
+    #[arg(long, default_value_t = 1000, value_parser = arguments::within::<u64>(100..=60_000))]
     compute: u64,
     /// Do not bind each process to a core
     #[arg(long)]

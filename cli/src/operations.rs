@@ -36,10 +36,10 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', default_value = "shm,tcp,ucx", value_parser = arguments::network)]
     network: Vec<String>,
     /// Messages under way in the rate
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, default_value_t = 64, value_parser = arguments::within::<u32>(1..=1024))]
     window: u32,
     /// Measurements of each figure; the best counts
-    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, default_value_t = 9, value_parser = arguments::within::<u32>(1..=1_000_000))]
     rounds: u32,
     /// Do not bind each process to a core
     #[arg(long)]

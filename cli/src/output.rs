@@ -4,6 +4,7 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use std::borrow::Cow;
 use std::io::{self, Write};
+use unicode_width::UnicodeWidthStr as _;
 
 /// A table; the first column is of names and left-aligned, the others are of
 /// numbers and right-aligned.
@@ -32,19 +33,21 @@ impl Table {
 
     /// Adds a `#` line above the heads.
     pub(crate) fn title(&mut self, line: impl Into<String>) -> &mut Self {
-        self.title.push(line.into());
+        self.title.push(shown(&line.into()).into_owned());
         self
     }
 
-    /// Adds a row. Missing cells are empty, more than heads are kept.
+    /// Adds a row. Missing cells are empty, more than heads are kept. What a terminal would obey is
+    /// [`shown`], here and in other lines.
     pub(crate) fn row<S: AsRef<str>>(&mut self, cells: &[S]) -> &mut Self {
-        self.rows.push(Row::Cells(cells.iter().map(|cell| cell.as_ref().to_owned()).collect()));
+        let cells = cells.iter().map(|cell| shown(cell.as_ref()).into_owned());
+        self.rows.push(Row::Cells(cells.collect()));
         self
     }
 
     /// Adds a `#` line between rows, for people only.
     pub(crate) fn note(&mut self, line: impl Into<String>) -> &mut Self {
-        self.rows.push(Row::Note(line.into()));
+        self.rows.push(Row::Note(shown(&line.into()).into_owned()));
         self
     }
 
@@ -146,11 +149,11 @@ impl Table {
         };
         for (column, head) in self.head.iter().enumerate() {
             let mark = if column == 0 { 2 } else { 0 };
-            head.lines().for_each(|line| widen(column, mark + line.chars().count()));
+            head.lines().for_each(|line| widen(column, mark + line.width()));
         }
         for row in &self.rows {
             if let Row::Cells(cells) = row {
-                cells.iter().enumerate().for_each(|(c, cell)| widen(c, cell.chars().count()));
+                cells.iter().enumerate().for_each(|(c, cell)| widen(c, cell.width()));
             }
         }
         widths
@@ -193,9 +196,9 @@ pub(crate) fn wrap(text: &str, first: usize, further: usize) -> Vec<String> {
     let mut space = first;
     for word in text.split_whitespace() {
         let line = lines.last_mut().filter(|line| !line.is_empty());
-        let long = word.chars().count();
+        let long = word.width();
         match line {
-            Some(line) if line.chars().count() + 1 + long <= space => {
+            Some(line) if line.width() + 1 + long <= space => {
                 line.push(' ');
                 line.push_str(word);
             }
@@ -216,7 +219,7 @@ pub(crate) fn fold(text: &str, columns: usize) -> String {
     for line in text.lines() {
         let body = line.trim_start_matches(['#', ' ']);
         let mark = &line[..line.len() - body.len()];
-        if line.chars().count() <= columns {
+        if line.width() <= columns {
             out += &format!("{line}\n");
             continue;
         }
@@ -232,10 +235,12 @@ fn align<S: AsRef<str>>(mark: &str, cells: &[S], widths: &[usize]) -> String {
     let mut line = String::new();
     for (column, (cell, &width)) in cells.iter().zip(widths).enumerate() {
         let cell = cell.as_ref();
+        // (Formatting counts characters.)
+        let blank = |wide: usize| " ".repeat(width.saturating_sub(wide));
         if column == 0 {
-            line += &format!("{:<width$}", format!("{mark}{cell}"));
+            line += &format!("{mark}{cell}{}", blank(mark.len() + cell.width()));
         } else {
-            line += &format!("  {cell:>width$}");
+            line += &format!("  {}{cell}", blank(cell.width()));
         }
     }
     line.truncate(line.trim_end().len());
@@ -244,6 +249,23 @@ fn align<S: AsRef<str>>(mark: &str, cells: &[S], widths: &[usize]) -> String {
 
 fn quote(cell: &str) -> String {
     if cell == NONE { String::new() } else { quoted(cell).into_owned() }
+}
+
+/// Text of others for people: what ends a line, what a terminal obeys and what changes how the rest
+/// is read is escaped. (Backslashes stay, so that twice is once.)
+pub(crate) fn shown(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' | '\'' | '"' => out.push(c),
+            // Behind a letter, which an accent may be over.
+            c => out.extend(['a', c].iter().collect::<String>().escape_debug().skip(1)),
+        }
+    }
+    out.into()
 }
 
 /// A field of RFC 4180.
@@ -337,6 +359,11 @@ pub(crate) fn count(value: u64) -> String {
     out
 }
 
+/// A count of what `one` is, or `more` are: `1 window`, `2 windows`.
+pub(crate) fn several(value: u64, one: &str, more: &str) -> String {
+    format!("{} {}", count(value), if value == 1 { one } else { more })
+}
+
 /// `64k`, `16M`.
 pub(crate) fn short(size: u32) -> String {
     match size {
@@ -392,6 +419,32 @@ direct   98.89  1234567.00
 lut          -
 ";
         assert_eq!(printed(&table), want, "\n{}", printed(&table));
+    }
+
+    /// Names that programs gave.
+    #[test]
+    fn names_stay_in_their_cells() {
+        let names =
+            ["new\nline", "\u{1b}[31m\u{7}\r", "\u{202e}x", "it's \"\\\"", "e\u{301}", "中文"];
+        let mut table = Table::new(&["name", "n"]);
+        table.title("of\u{200b}\n").note("a\tb");
+        names.iter().for_each(|name| {
+            table.row(&[*name, "1"]);
+        });
+        let want = "\
+# of\\u{200b}\\n
+# name              n
+# a\\tb
+new\\nline           1
+\\u{1b}[31m\\u{7}\\r  1
+\\u{202e}x           1
+it's \"\\\"            1
+e\u{301}                   1
+中文                1
+";
+        assert_eq!(printed(&table), want, "\n{}", printed(&table));
+        assert_eq!(shown(&shown("\u{7}\n")), shown("\u{7}\n"));
+        assert_eq!((several(1, "a", "b"), several(0, "a", "b")), ("1 a".into(), "0 b".into()));
     }
 
     #[test]

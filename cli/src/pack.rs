@@ -82,7 +82,7 @@ pub(crate) struct Args {
     size: Vec<u64>,
 
     /// Rounds; the best of all counts
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, default_value_t = 5, value_parser = arguments::within::<u32>(1..=1_000_000))]
     repetitions: u32,
 
     /// Memory and stream begin so many bytes behind a line of the cache, 0 to 56 in eights

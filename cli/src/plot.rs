@@ -4,6 +4,7 @@
 //! Colours are Okabe and Ito's (2008), which people with a colour vision
 //! deficiency can tell apart; lines differ by marker too.
 
+use crate::target;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
@@ -197,7 +198,7 @@ pub(crate) fn draw(
         content(&area).map_err(failed)?;
         area.present().map_err(say).map_err(failed)?;
     }
-    std::fs::write(path, svg).map_err(|error| failed(error.to_string()))
+    target::replace(path, svg.as_bytes()).map_err(|error| failed(error.to_string()))
 }
 
 /// A font whose letters are `size` pixels high: the SVG backend takes plotters'

@@ -25,7 +25,7 @@ pub(crate) fn number(text: &str) -> Result<u32, String> {
 #[derive(clap::Args)]
 pub(crate) struct Threads {
     /// Threads that run them
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = arguments::within::<u32>(1..=1024))]
     threads: Option<u32>,
 }
 

@@ -55,19 +55,19 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', default_value = "8", value_parser = arguments::put_bytes)]
     size: Vec<u32>,
     /// Processes to fork
-    #[arg(short = 'n', long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(short = 'n', long, default_value_t = 2, value_parser = arguments::within::<u32>(1..=64))]
     processes: u32,
     /// Ranks of each model's communicator
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(8..=1 << 20))]
+    #[arg(long, default_value_t = 64, value_parser = arguments::within::<u32>(8..=1 << 20))]
     ranks: u32,
     /// Puts between two flushes, on providers of a network; several with commas
-    #[arg(long, value_delimiter = ',', default_value = "256", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    #[arg(long, value_delimiter = ',', default_value = "256", value_parser = arguments::within::<u32>(1..=1 << 20))]
     window: Vec<u32>,
     /// Puts in one measurement; chosen by the clock without it
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1 << 30))]
+    #[arg(long, value_parser = arguments::within::<u32>(1..=1 << 30))]
     iterations: Option<u32>,
     /// Measurements of each figure; the best counts
-    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, default_value_t = 9, value_parser = arguments::within::<u32>(1..=1_000_000))]
     rounds: u32,
     /// Do not bind each process to a core
     #[arg(long)]

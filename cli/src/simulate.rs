@@ -32,7 +32,7 @@ pub(crate) struct Args {
     ppn: u32,
 
     /// Odd/even splits of the world, one after the other, all kept
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = arguments::within::<u32>(1..=10_000))]
     splits: u32,
 
     /// For programs: one JSON object

@@ -393,7 +393,11 @@ impl ProcessTrace {
             }
             NAME => {
                 let (id, text) = numbered()?;
-                self.names.insert(id, text.to_owned());
+                // MPI's name of what has none.
+                match text.is_empty() {
+                    true => self.names.remove(&id),
+                    false => self.names.insert(id, text.to_owned()),
+                };
             }
             FACT => {
                 let (key, text) = str::from_utf8(body).ok()?.split_once('=')?;

@@ -76,6 +76,89 @@ fn interrupted(everyone: bool) -> std::result::Result<(), libtest_mimic::Failed>
     Ok(left?)
 }
 
+/// Of those in the folder for temporary files, whose name has this process number.
+fn temporary(pid: u32) -> Vec<String> {
+    let all = std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+    let names = all.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let of = |name: &String| name.split('-').any(|part| part == pid.to_string());
+    names.filter(|name| name.starts_with("rankway-") && of(name)).collect()
+}
+
+/// A signal to a command alone that has a folder, once it is there: the folder is gone, and so are
+/// the processes that hold what it gave them.
+fn folder_goes(
+    args: &[&str],
+    path: Option<&std::path::Path>,
+    signal: i32,
+) -> std::result::Result<(), libtest_mimic::Failed> {
+    use std::io::Read;
+    use std::os::unix::process::{CommandExt, ExitStatusExt};
+    // Whoever was started has it open.
+    let (mut held, given) = std::io::pipe()?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rankway"));
+    command.args(args).process_group(0).stdout(std::process::Stdio::null()).stderr(given);
+    if let Some(path) = path {
+        let old = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{old}", path.display()));
+    }
+    processes::interruptible(&mut command);
+    let mut child = command.spawn()?;
+    drop(command);
+    let start = Instant::now();
+    let is_ready = || match path {
+        // The launcher says when it is there.
+        Some(path) => path.join("started").exists(),
+        None => !temporary(child.id()).is_empty(),
+    };
+    while !is_ready() && start.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let was_ready = is_ready();
+    // SAFETY: our child, not reaped.
+    unsafe { libc::kill(child.id() as i32, signal) };
+    let pid = child.id();
+    let status = child.wait()?;
+    let left = temporary(pid);
+    for name in &left {
+        let _ = std::fs::remove_dir_all(std::env::temp_dir().join(name));
+    }
+    let mut said = String::new();
+    held.read_to_string(&mut said)?;
+    match (was_ready, status.signal() == Some(signal), left.is_empty()) {
+        (true, true, true) => Ok(()),
+        _ => Err(format!("ready: {was_ready}, {status}, left: {left:?}: {said}").into()),
+    }
+}
+
+fn simulation_goes(signal: i32) -> std::result::Result<(), libtest_mimic::Failed> {
+    folder_goes(&["trace", "simulate", "--processes", "4194304"], None, signal)
+}
+
+/// The same of a launcher that goes on until it is told to end.
+fn launcher_goes(signal: i32) -> std::result::Result<(), libtest_mimic::Failed> {
+    use std::os::unix::fs::PermissionsExt;
+    let name = format!("rankway_launcher_{signal}_{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&path)?;
+    let (launcher, told) = (path.join("mpirun.openmpi"), path.join("told"));
+    let script = format!(
+        "#!/bin/sh\ntrap 'echo >>{}; exit 1' TERM\n: >{}\nwhile :; do sleep 0.02; done\n",
+        told.display(),
+        path.join("started").display()
+    );
+    std::fs::write(&launcher, script)?;
+    std::fs::set_permissions(&launcher, std::fs::Permissions::from_mode(0o755))?;
+    let args = ["mpi", "--program", "/bin/true", "--components", "/", "--stack", "ucx"];
+    let went = folder_goes(&args, Some(&path), signal);
+    let times = std::fs::read_to_string(&told).map_or(0, |told| told.lines().count());
+    let _ = std::fs::remove_dir_all(&path);
+    went?;
+    if times != 1 {
+        return Err(format!("the launcher was told {times} times").into());
+    }
+    Ok(())
+}
+
 /// Ranks that crash tell no reason; that memory is limited is told for them.
 fn all_ranks_killed() -> std::result::Result<(), libtest_mimic::Failed> {
     let (child, members) = running()?;
@@ -141,6 +224,11 @@ fn main() -> ExitCode {
         Trial::test("command/SIGINT to the leader", || interrupted(false)),
         Trial::test("command/SIGKILL to all", all_killed),
         Trial::test("command/SIGKILL to all ranks", all_ranks_killed),
+        Trial::test("command/SIGINT to a simulation", || simulation_goes(libc::SIGINT)),
+        Trial::test("command/SIGTERM to a simulation", || simulation_goes(libc::SIGTERM)),
+        Trial::test("command/SIGINT beside a launcher", || launcher_goes(libc::SIGINT)),
+        Trial::test("command/SIGTERM beside a launcher", || launcher_goes(libc::SIGTERM)),
+        Trial::test("command/SIGHUP beside a launcher", || launcher_goes(libc::SIGHUP)),
         command("no libfabric", nowhere, &["/nonexistent", "install"]),
         command("FI_PROVIDER", &[("FI_PROVIDER", "nosuch")], &["FI_PROVIDER"]),
     ];

@@ -5,6 +5,8 @@
 mod output;
 #[path = "../../cli/src/plot.rs"]
 mod plot;
+#[path = "../../cli/src/target.rs"]
+mod target;
 
 use rankway_cli::observe::figures::{
     MPICH_4_0_TRANSLATION, MPICH_5_1_TRANSLATION, TABLE_III, TABLE_V, TABLE_V_BLUES_2_THEORETICAL,

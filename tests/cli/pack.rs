@@ -225,7 +225,12 @@ fn a_closed_pipe_is_no_error() {
 fn interrupted() {
     use std::os::unix::process::{CommandExt, ExitStatusExt};
     use std::process::Stdio;
-    for (signal, everyone) in [(libc::SIGINT, true), (libc::SIGKILL, false)] {
+    for (signal, everyone) in [
+        (libc::SIGINT, true),
+        (libc::SIGTERM, true),
+        (libc::SIGTERM, false),
+        (libc::SIGKILL, false),
+    ] {
         let args = ["transpose", "--size", "32M", "--repetitions", "100000"];
         let mut command = command::command("pack", &args);
         command.process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
@@ -258,4 +263,23 @@ fn interrupted() {
             processes::gone(&members).expect("nothing in /dev/shm");
         }
     }
+}
+
+/// Without memory it ends at once, and its folders go all the same.
+#[test]
+fn refused_memory_leaves_no_folder() {
+    let program = env!("CARGO_BIN_EXE_rankway");
+    let run = format!("ulimit -v 2000000; exec {program} pack --vector 16384x8192 --repetitions 1");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &run]).stdout(std::process::Stdio::null());
+    let child = shell.stderr(std::process::Stdio::piped()).spawn().expect("a shell");
+    let mine = format!("rankway-pack-{}-", child.id());
+    let out = child.wait_with_output().expect("ends");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{said}");
+    assert!(said.contains("ulimit -v"), "{said}");
+    let all = std::fs::read_dir(std::env::temp_dir()).expect("a folder").flatten();
+    let names = all.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let left: Vec<String> = names.filter(|name| name.starts_with(&mine)).collect();
+    assert!(left.is_empty(), "{left:?}");
 }

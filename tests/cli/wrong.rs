@@ -53,7 +53,10 @@ const WRONG: &[(&[&str], i32, &[&str])] = &[
     (&["operations", "--network", ""], 2, &["--network"]),
     (&["operations", "--network", "nonsense"], 1, &["nonsense", "libfabric offers"]),
     (&["operations", "--window", "0"], 2, &["--window"]),
-    (&["operations", "--rounds", "-1"], 2, &["--rounds"]),
+    (&["operations", "--rounds", "-1"], 2, &["--rounds", "1..=1000000"]),
+    (&["operations", "--rounds", "x"], 2, &["--rounds", "'x' is not a number"]),
+    (&["operations", "--window", "1.5"], 2, &["--window", "no whole number"]),
+    (&["grid", "--ranks", "99999999999"], 2, &["--ranks", "too large", "2147483647"]),
     (&["count", "--listing", "nonsense"], 2, &["--listing", "direct"]),
     (&["count", "--c", "/nonexistent"], 1, &["/nonexistent", "make count-c"]),
     (&["count", "--c", "/etc/passwd"], 1, &["/etc/passwd"]),
@@ -93,7 +96,7 @@ const WRONG: &[(&[&str], i32, &[&str])] = &[
     (&["maps", "--radices", "1x2"], 2, &["--radices", "100x100x100"]),
     (&["maps", "--radices", "99999x99999x99999"], 2, &["999970000299999", "1000000"]),
     (&["maps", "--strategy", "nonsense"], 2, &["--strategy"]),
-    (&["maps", "--seed", "-1"], 2, &["--seed"]),
+    (&["maps", "--seed", "-1"], 2, &["--seed", "whole number from 0"]),
     (&["maps", "A", "--svg", "/nonexistent/a.svg"], 2, &["--svg", "No such file"]),
     (&["paper", "--only", "nonsense"], 2, &["--only", "nonsense", "--list"]),
     (&["paper", "--only", "guo/"], 2, &["--only", "--list"]),
@@ -160,6 +163,29 @@ fn failures_of_several_ranks_are_told_as_one() {
         let parts_of_messages = ['{', '}', '"'];
         assert!(!said.contains(parts_of_messages) && !said.contains("cannot be read"), "{said}");
     }
+}
+
+/// A page that does not fit leaves the one before.
+#[test]
+fn a_full_disk_keeps_the_old_page() {
+    let folder = std::env::temp_dir().join(format!("rankway-full-{}", std::process::id()));
+    std::fs::create_dir(&folder).expect("made");
+    let chart = folder.join("chart.svg");
+    std::fs::write(&chart, "before").expect("written");
+    let program = env!("CARGO_BIN_EXE_rankway");
+    // (No file may be longer than this, of which the signal is ignored.)
+    let run = format!(
+        "trap '' XFSZ; ulimit -f 1; exec {program} trace simulate --processes 2 --svg {}",
+        chart.display()
+    );
+    let output = Command::new("bash").args(["-c", &run]).output().expect("a shell");
+    let (code, said) = answer(&output);
+    let there = std::fs::read_to_string(&chart).expect("still there");
+    let names = std::fs::read_dir(&folder).expect("there").count();
+    std::fs::remove_dir_all(&folder).expect("ours");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("chart.svg"), "{said}");
+    assert_eq!((there.as_str(), names), ("before", 1));
 }
 
 /// One that cannot be measured leaves no chart behind.

@@ -40,7 +40,7 @@ pub(super) struct Args {
     ranks: Vec<u32>,
     /// Communicators that puts go through in turn, up to 256
     #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "cache",
-          value_parser = clap::value_parser!(u32).range(1..=256), default_values_t = [1, 16, 256])]
+          value_parser = arguments::within::<u32>(1..=256), default_values_t = [1, 16, 256])]
     communicators: Vec<u32>,
     /// Only these rank maps
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = MODELS, requires = "cache")]

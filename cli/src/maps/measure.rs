@@ -146,6 +146,13 @@ pub(super) fn measure(
         let map = match make() {
             Ok(map) => map,
             Err(CompactError::Unfit { why, .. }) => {
+                // (The library's word is for who calls it.)
+                let why = match one {
+                    Representation::Child => {
+                        "it is made of no other communicator; one that a program makes of another may be"
+                    }
+                    _ => why,
+                };
                 unfit.push(Unfit { representation: one.name(), why });
                 continue;
             }

@@ -9,7 +9,8 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::Relaxed};
 
 /// A counting allocator over the system's.
 ///
@@ -133,20 +134,44 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
+/// What is done before a process that is refused memory ends.
+static AT_REFUSAL: OnceLock<fn()> = OnceLock::new();
+
+/// Has something done before a process that [`Counting`] ends does; once, the first stays.
+pub fn at_refusal(run: fn()) {
+    AT_REFUSAL.get_or_init(|| run);
+}
+
 /// Says that there is no memory, without any, and ends the process.
 #[cold]
 fn refused(bytes: usize) -> ! {
+    /// The thread that ends the process.
+    static ENDS: AtomicI32 = AtomicI32::new(0);
+    // SAFETY: gettid(2) takes nothing.
+    let own = unsafe { libc::gettid() };
+    match ENDS.compare_exchange(0, own, Relaxed, Relaxed) {
+        // What is done at the end was refused some in its place.
+        // SAFETY: ends the process without running anything.
+        Err(other) if other == own => unsafe { libc::_exit(1) },
+        Err(_) => loop {
+            // SAFETY: waits; another thread ends the process.
+            unsafe { libc::pause() };
+        },
+        Ok(_) => (),
+    }
     let mut line = [0; 120];
     let mut rest = &mut line[..];
     // What does not fit in the line is cut off.
     let _ = writeln!(rest, "rankway: no memory for {bytes} bytes more; raise `ulimit -v`");
     let left = rest.len();
     let said = &line[..line.len() - left];
-    // SAFETY: bytes of a local array; the process ends without running anything.
-    unsafe {
-        libc::write(libc::STDERR_FILENO, said.as_ptr().cast(), said.len());
-        libc::_exit(1)
+    // SAFETY: bytes of a local array.
+    unsafe { libc::write(libc::STDERR_FILENO, said.as_ptr().cast(), said.len()) };
+    if let Some(run) = AT_REFUSAL.get() {
+        run();
     }
+    // SAFETY: ends the process without running anything.
+    unsafe { libc::_exit(1) }
 }
 
 /// Bytes of the mapping around `address..address + len` that have a page in

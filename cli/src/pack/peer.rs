@@ -5,12 +5,13 @@
 use super::library;
 use super::shape::Shape;
 use crate::mpirun::words;
+use crate::temporary::{Launched, Temporary};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 #[derive(Serialize, Deserialize)]
@@ -34,12 +35,13 @@ const LIMIT: u32 = 60;
 
 /// The asking end.
 pub(super) struct Peer {
-    child: Child,
+    launched: Launched,
     ask: Option<ChildStdin>,
     hear: BufReader<ChildStdout>,
     /// What the library writes to stderr.
     complaints: File,
-    folder: PathBuf,
+    /// Goes behind the process.
+    _folder: Temporary,
     /// What the library says it is.
     pub(super) version: String,
 }
@@ -49,13 +51,13 @@ impl Peer {
     pub(super) fn start(name: &str, library: &str) -> Result<Peer, String> {
         let text = |e: std::io::Error| e.to_string();
         let folder = format!("rankway-pack-{}-{name}", std::process::id());
-        let folder = std::env::temp_dir().join(folder);
+        let folder = Temporary::new(&folder).map_err(text)?;
         let complaints = unnamed().map_err(text)?;
         let mut command = Command::new(std::env::current_exe().map_err(text)?);
         command
             .args(["pack", "--serve", library])
             // Its session, if it makes one; no launcher's; no network.
-            .env("TMPDIR", &folder)
+            .env("TMPDIR", folder.path())
             .envs([("OMPI_MCA_ess_singleton_isolated", "1"), ("OMPI_MCA_pml", "ob1")])
             .envs([("OMPI_MCA_btl", "self"), ("OMPI_MCA_osc", "^ucx")])
             .stdin(Stdio::piped())
@@ -67,11 +69,12 @@ impl Peer {
                 command.env_remove(key);
             }
         }
-        let mut child = command.spawn().map_err(text)?;
-        let ask = child.stdin.take();
-        let hear = child.stdout.take().ok_or("no pipe")?;
+        let mut launched = Launched::spawn(&mut command).map_err(text)?;
+        let ask = launched.0.stdin.take();
+        let hear = launched.0.stdout.take().ok_or("no pipe")?;
         let hear = BufReader::new(hear);
-        let mut peer = Peer { child, ask, hear, complaints, folder, version: String::new() };
+        let version = String::new();
+        let mut peer = Peer { launched, ask, hear, complaints, _folder: folder, version };
         match peer.answer()? {
             Answer::Ready(version) => peer.version = version,
             Answer::Failed(why) => return Err(why),
@@ -93,7 +96,7 @@ impl Peer {
             line.clear();
             match self.hear.read_line(&mut line) {
                 Ok(0) | Err(_) => {
-                    let how = self.child.wait().map_err(|e| e.to_string())?;
+                    let how = self.launched.0.wait().map_err(|e| e.to_string())?;
                     let mut said = String::new();
                     // Without its words how it ended is all there is to tell.
                     let _ = self.complaints.rewind();
@@ -153,8 +156,7 @@ impl Drop for Peer {
         // The end of its questions is its end.
         self.ask = None;
         // It may have ended already.
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
+        let _ = self.launched.0.wait();
     }
 }
 

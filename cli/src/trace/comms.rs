@@ -5,7 +5,7 @@ use super::leaks::predefined;
 use super::load::{Source, Traces};
 use super::replay::{Visitor, replay};
 use super::site::{Sites, told};
-use crate::output::{NONE, Table, bytes, count};
+use crate::output::{NONE, Table, bytes, count, several};
 use rankway::rankmap::{Model, RankMap};
 use rankway::track::{CallClass, ObjectKind};
 use serde::Serialize;
@@ -267,11 +267,8 @@ impl Comms {
         let others = match (self.windows, self.files) {
             (0, 0) => String::new(),
             (windows, files) => {
-                format!(
-                    "; {} windows and {} files are not among them",
-                    count(windows),
-                    count(files)
-                )
+                let windows = several(windows, "window", "windows");
+                format!("; {windows} and {} are not among them", several(files, "file", "files"))
             }
         };
         table.note(format!(

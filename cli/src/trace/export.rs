@@ -1,7 +1,6 @@
 //! `rankway trace export`: traces in the forms that other tools read.
 //!
 //! ```text
-//! target     written beside its place, put there when it is whole
 //! edges      the calls of a thread as what begins and ends
 //! flows      which receive takes which send
 //! csv        tables
@@ -19,20 +18,19 @@ mod fixture;
 mod flows;
 mod otf2;
 mod perfetto;
-mod target;
 
 pub(super) use otf2::write_definitions;
 
 use super::load::{Recorded, Source, Traces};
 use crate::clock::thread_ns;
-use crate::output::{NONE, Table, bytes, count, number, progress};
+use crate::output::{NONE, Table, bytes, count, number, progress, several};
+use crate::target::Target;
 use rankway::track::{Constructor, Identity, Kind, ProcessTrace, Unified};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::fs::File;
 use std::path::PathBuf;
-use target::Target;
 
 /// Traces in the forms that other tools read: OTF2's archives, Perfetto's timeline, tables
 #[derive(clap::Args)]
@@ -210,7 +208,11 @@ fn answer(args: &Args, survey: &Survey, events: u64, exports: Vec<Written>) -> R
             maybe(one.events_per_second, 1e6),
         ]);
     }
-    table.note(format!("{} events of {} processes", count(events), survey.files().count()));
+    table.note(format!(
+        "{} of {}",
+        several(events, "event", "events"),
+        several(survey.files().count() as u64, "process", "processes")
+    ));
     table.print(&mut out).map_err(|e| e.to_string())?;
     crate::output::emit(&out)
 }

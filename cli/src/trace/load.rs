@@ -2,7 +2,7 @@
 //! is missing.
 
 use super::word::word;
-use crate::output::{Table, count, progress};
+use crate::output::{Table, count, progress, several, shown};
 use indicatif::ProgressBar;
 use rankway::track::{Event, FILE_ENDING, Partial, ProcessTrace, Unified};
 use serde::{Serialize, Serializer};
@@ -208,13 +208,13 @@ impl Traces {
         for (place, job) in self.jobs.iter().enumerate() {
             let told = job.summary();
             let program = told.program.as_deref().unwrap_or("a program");
+            let size = several(told.size.into(), "process", "processes");
             let mpi = told.mpi.map(|mpi| format!(", {mpi}")).unwrap_or_default();
             let number = match self.jobs.len() {
                 1 => String::new(),
                 _ => format!("job {} ({}): ", place + 1, told.job),
             };
-            let size = count(told.size.into());
-            lines.push(format!("{number}{program}, {size} processes{mpi}"));
+            lines.push(format!("{number}{program}, {size}{mpi}"));
             if !told.missing.is_empty() {
                 let them = runs(&told.missing);
                 lines.push(format!("  no trace of {them}: what they did is not in the figures"));
@@ -244,7 +244,8 @@ impl Traces {
         for Damaged { file, why } in &self.damaged {
             lines.push(format!("left out: {file}: {why}"));
         }
-        lines
+        // Programs and files have any names.
+        lines.iter().map(|line| shown(line).into_owned()).collect()
     }
 
     /// For programs.
@@ -353,6 +354,10 @@ pub(crate) fn paths(directory: &Path) -> Result<Vec<PathBuf>, String> {
 
 /// Reads a file but for events.
 fn survey(path: &Path, bar: &ProgressBar) -> Result<(ProcessTrace, Recorded), String> {
+    // (A pipe would have us wait for who writes into it.)
+    if !fs::metadata(path).map_err(|e| e.to_string())?.is_file() {
+        return Err("not a regular file".to_owned());
+    }
     let file = File::open(path).map_err(|e| e.to_string())?;
     let len = file.metadata().map_err(|e| e.to_string())?.len();
     let mut told = Recorded {

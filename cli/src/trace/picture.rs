@@ -7,6 +7,8 @@
 
 mod png;
 
+use crate::output::shown;
+use crate::target;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -84,7 +86,7 @@ impl Picture {
 
     /// Text whose baseline begins, ends or has its middle here.
     pub(super) fn text(&mut self, at: Point, anchor: Anchor, size: u32, text: &str) {
-        self.shapes.push(Shape::Text { at, anchor, size, text: text.to_owned() });
+        self.shapes.push(Shape::Text { at, anchor, size, text: shown(text).into_owned() });
     }
 
     /// A rectangle that lets what is behind through, unless its opacity is 1; what it says is
@@ -96,7 +98,7 @@ impl Picture {
         (color, opacity): (Color, f64),
         says: &str,
     ) {
-        let says = says.to_owned();
+        let says = shown(says).into_owned();
         self.shapes.push(Shape::Rectangle { corner, size, color, opacity, says });
     }
 
@@ -163,7 +165,7 @@ impl Picture {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
-    std::fs::write(path, bytes)
+    target::replace(path, bytes)
         .map_err(|e| format!("cannot write the chart {}: {e}", path.display()))
 }
 
@@ -218,8 +220,8 @@ mod tests {
         assert_eq!(escape("<a href='x'>&\"\u{1}\n"), "&lt;a href=&#39;x&#39;&gt;&amp;&quot; ");
         let mut picture = Picture::new(10.0, 10.0);
         picture.rectangle((0.0, 0.0), (1.0, 1.0), (BLUE, 1.0), "</title><script>");
-        picture.text((0.0, 0.0), Anchor::Start, 9, "</text>");
+        picture.text((0.0, 0.0), Anchor::Start, 9, "</text>\u{202e}\n");
         assert!(!picture.standalone().contains("<script"));
-        assert!(picture.inline("").contains("&lt;/text&gt;"));
+        assert!(picture.inline("").contains("&lt;/text&gt;\\u{202e}\\n"));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::leaks::Limit;
 use super::load::{DIRECTORY, Job, Traces};
-use crate::output::{bytes, complain, count};
+use crate::output::{bytes, complain, several};
 use rankway::track::{Asked, TrackError};
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -274,9 +274,9 @@ fn recorded(directory: &Path, began: u64) -> String {
         several => format!(" of {several} jobs"),
     };
     let mut said = format!(
-        "rankway: {} processes{jobs} and {} calls recorded in {here} ({})\n",
-        count(processes),
-        count(events),
+        "rankway: {}{jobs} and {} recorded in {here} ({})\n",
+        several(processes, "process", "processes"),
+        several(events, "call", "calls"),
         bytes(files.map(|file| file.len).sum())
     );
     for line in traces.title().into_iter().filter(|line| line.starts_with([' ', 'l'])) {

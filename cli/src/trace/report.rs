@@ -10,7 +10,8 @@ use super::replay::{Visitor, replay};
 use super::timeline::{Spent, Timeline};
 use super::waits::{Waiting, Waits};
 use crate::arguments;
-use crate::output::Table;
+use crate::output::{Table, shown};
+use crate::target;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -46,7 +47,7 @@ svg { width: 100%; height: auto; }
 pub(crate) fn run(args: &Args) -> Result<(), String> {
     let traces = args.source.load()?;
     let page = page(&traces)?;
-    std::fs::write(&args.output, &page)
+    target::replace(&args.output, page.as_bytes())
         .map_err(|e| format!("cannot write the page {}: {e}", args.output.display()))?;
     let said = format!(
         "# page: {} ({})\n",
@@ -71,7 +72,8 @@ fn page(traces: &Traces) -> Result<String, String> {
     let leaks = Leaks::of(traces);
 
     let title = traces.jobs.iter().find_map(|job| job.summary().program());
-    let title = escape(&format!("Trace of {}", title.as_deref().unwrap_or("a program")));
+    let title = shown(title.as_deref().unwrap_or("a program"));
+    let title = escape(&format!("Trace of {title}"));
     let mut body = format!("<h1>{title}</h1>\n");
     for line in traces.title() {
         paragraph(&mut body, &line);

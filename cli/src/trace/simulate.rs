@@ -4,6 +4,7 @@
 use crate::arguments;
 use crate::output::{self, Table, bytes, number};
 use crate::plot;
+use crate::temporary::Temporary;
 use rankway::rankmap::RankMap;
 use rankway::track::{
     Constructor, Defined, Definition, DefinitionFlags, Identity, NO_PARENT, Partial, Recorder,
@@ -30,16 +31,16 @@ const PREDEFINED: u32 = 2;
 pub(crate) struct Args {
     /// How many processes, one row each
     #[arg(long, value_name = "N,...", value_delimiter = ',',
-          value_parser = clap::value_parser!(u32).range(1..=1 << 24),
+          value_parser = arguments::within::<u32>(1..=1 << 24),
           default_values_t = [2, 16, 128, 1024, 8192, 65_536, 131_072, 1_048_576])]
     processes: Vec<u32>,
 
     /// Duplicates of MPI_COMM_WORLD
-    #[arg(long, value_name = "N", default_value_t = 18, value_parser = clap::value_parser!(u32).range(..10_000))]
+    #[arg(long, value_name = "N", default_value_t = 18, value_parser = arguments::within::<u32>(0..=9_999))]
     worlds: u32,
 
     /// Duplicates of MPI_COMM_SELF
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(..10_000))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = arguments::within::<u32>(0..=9_999))]
     selves: u32,
 
     /// Also writes them as definitions of an OTF2 archive, by the OTF2 library
@@ -209,10 +210,9 @@ impl Program {
 
     /// What the recorder keeps, and what the library makes of all.
     fn ours(&self) -> Result<(Scheme, Option<Archive>), String> {
-        let directory = std::env::temp_dir().join(format!("rankway-{}", std::process::id()));
-        let scheme = self.ours_in(&directory);
-        let _ = fs::remove_dir_all(&directory);
-        scheme
+        let directory = Temporary::new(&format!("rankway-{}", std::process::id()))
+            .map_err(|e| format!("a directory for definitions: {e}"))?;
+        self.ours_in(directory.path())
     }
 
     fn ours_in(&self, directory: &std::path::Path) -> Result<(Scheme, Option<Archive>), String> {

@@ -170,6 +170,57 @@ fn the_census_is_of_communicators() {
     assert_eq!((&row["model"], &row["communicators"]), (&"direct".into(), &2.into()));
     assert_eq!((&row["alive_at_once"], &report["alive_at_once"]), (&2.into(), &2.into()));
     assert_eq!((&report["windows"], &report["files"]), (&2.into(), &1.into()));
-    let text = prints("trace", &["comms", directory.text()], &["2 windows and 1 files are not"]);
+    let text = prints("trace", &["comms", directory.text()], &["2 windows and 1 file are not"]);
     assert!(text.contains("at most 2 communicators alive at once"), "{text}");
+}
+
+/// Names stay in their lines and do nothing to a terminal; as data they are as they were given.
+#[test]
+fn names_of_any_bytes() {
+    const NAMES: [&str; 5] = ["new\nline", "\u{1b}[31mred\u{7}", "\u{202e}evil", "中文", ""];
+    let directory = Directory::new();
+    for rank in 0..2 {
+        let mut process = Process::new(4, rank, 2);
+        for (id, name) in (10..).zip(NAMES) {
+            let identity = Identity::world(4).child(id, 0);
+            process.define(id, id.into(), identity, (rank, 2), WORLD, 0, Constructor::Dup);
+            process.add(Chunk::Name { id, text: name });
+            let came = 1000 * u64::from(id) + 400 * u64::from(rank);
+            process.call(Kind::Barrier, (came, 1000 * u64::from(id) + 500), id, NO_PEER, 0);
+        }
+        process.end(&directory);
+    }
+    let report = directory.json("comms", &[]);
+    let of = |one: &Value| one["constructor"] == "MPI_Comm_dup";
+    let names: Vec<&Value> = array(&report, "communicators")
+        .iter()
+        .filter(|one| of(one))
+        .map(|one| &one["name"])
+        .collect();
+    let mut want: Vec<Value> = NAMES.map(Value::from).into();
+    want[4] = Value::Null;
+    assert_eq!(names, want.iter().collect::<Vec<_>>(), "{report}");
+
+    let shown = ["new\\nline", "\\u{1b}[31mred\\u{7}", "\\u{202e}evil", "中文"];
+    let page = directory.path().join("page.html");
+    let page = page.to_str().expect("a plain path");
+    prints("trace", &["report", directory.text(), "-o", page], &["page.html"]);
+    let page = std::fs::read_to_string(page).expect("written");
+    let matrix = prints("trace", &["matrix", directory.text(), "-m", NAMES[0]], &["in new\\nline"]);
+    let texts = ["comms", "waits", "leaks"]
+        .map(|what| prints("trace", &[what, directory.text()], &shown))
+        .into_iter()
+        .chain([page, matrix]);
+    for text in texts {
+        assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{text}");
+        assert!(!text.contains("new\n"), "{text}");
+    }
+    // What has no name is called by what made it, here with the name of the others behind.
+    let tree = prints("trace", &["comms", directory.text()], &["\n  MPI_Comm_dup "]);
+    let place = |part: &str| {
+        let line = tree.lines().find(|line| line.contains(part)).expect("a line");
+        let to = line.find(" direct").expect("a map");
+        line[..to].chars().map(|c| if c > '\u{2e80}' { 2 } else { 1 }).sum::<usize>()
+    };
+    assert_eq!(place("中文"), place("red"), "{tree}");
 }

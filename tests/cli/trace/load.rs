@@ -4,6 +4,7 @@ use crate::command::{array, command, refuses, run};
 use crate::halo::took;
 use crate::job::{Directory, Process};
 use std::fs;
+use std::process::Command;
 
 fn fails(args: &[&str], parts: &[&str]) {
     let out = run("trace", args);
@@ -52,6 +53,21 @@ fn what_is_missing_is_told() {
     for part in ["no trace of ranks 2-3 and 5", "rank 1 did not come to the end", "bad.rwt"] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
+}
+
+/// What is no file is left out, and not waited for.
+#[test]
+fn pipes_are_left_out() {
+    let directory = Directory::new();
+    Process::new(9, 0, 1).end(&directory);
+    for (name, make) in [("pipe.rwt", "mkfifo"), ("folder.rwt", "mkdir")] {
+        let made = Command::new(make).arg(directory.path().join(name)).status();
+        assert!(made.expect("it runs").success());
+    }
+    let report = directory.json("leaks", &[]);
+    let damaged = array(&report, "damaged");
+    assert_eq!(damaged.len(), 2, "{report}");
+    assert!(damaged.iter().all(|one| one["why"] == "not a regular file"), "{report}");
 }
 
 /// A job that no machine has is refused; of one whose traces are nearly all missing the first

@@ -2,9 +2,9 @@
 //!
 //! `identity` names an object on all its members and is the key between the tables.
 
-use super::target::Target;
 use super::{Export, Survey, called};
 use crate::output::quoted;
+use crate::target::Target;
 use crate::trace::site::Sites;
 use rankway::rankmap::Process;
 use rankway::track::{Defined, DefinitionFlags, EventFlags, Group, NO_PEER, ProcessTrace, Unified};

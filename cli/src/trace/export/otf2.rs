@@ -19,8 +19,8 @@ mod numbers;
 mod pending;
 mod requests;
 
-use super::target::Target;
 use super::{Export, Survey};
+use crate::target::Target;
 use definitions::Recorded;
 use events::{Objects, Used};
 use ffi::Archive;

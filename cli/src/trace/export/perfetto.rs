@@ -6,8 +6,8 @@
 
 use super::edges::{Edge, edges};
 use super::flows::Flows;
-use super::target::Target;
 use super::{Export, Survey, called, object_name};
+use crate::target::Target;
 use rankway::track::{CallClass, Constructor, Event, EventFlags, Kind, NO_PEER, ProcessTrace};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;

@@ -1,12 +1,13 @@
-//! Where an export goes: written beside its place under another name, and put there when it
-//! is whole. What stands there is never overwritten unless asked for, and not by half.
+//! Where an export, a page or a chart goes: written beside its place under another name, and put
+//! there when it is whole. What stands there is never overwritten by half, and by an export not
+//! unless asked for.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// A place that is written to.
-pub(super) struct Target {
+pub(crate) struct Target {
     place: PathBuf,
     /// Where it is written until it is whole; `None` for a pipe or a device, which gets all
     /// as it comes.
@@ -19,7 +20,7 @@ impl Target {
     ///
     /// # Errors
     /// It is there already and `force` is not given, or nothing can be put beside it.
-    pub(super) fn file(place: &Path, force: bool) -> Result<Target, String> {
+    pub(crate) fn file(place: &Path, force: bool) -> Result<Target, String> {
         let of = |staging| Target { place: place.to_owned(), staging, directory: false };
         let there = fs::metadata(place).map(|there| (there.is_file(), there.is_dir()));
         match there {
@@ -39,7 +40,7 @@ impl Target {
     ///
     /// # Errors
     /// As [`Target::file`].
-    pub(super) fn directory(place: &Path, force: bool) -> Result<Target, String> {
+    pub(crate) fn directory(place: &Path, force: bool) -> Result<Target, String> {
         let staging = match fs::read_dir(place) {
             Ok(mut entries) => {
                 if !force && entries.next().is_some() {
@@ -55,22 +56,22 @@ impl Target {
     }
 
     /// Where to write.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.staging.as_deref().unwrap_or(&self.place)
     }
 
     /// Where it is to be.
-    pub(super) fn place(&self) -> &Path {
+    pub(crate) fn place(&self) -> &Path {
         &self.place
     }
 
     /// What is said if writing fails.
-    pub(super) fn cannot(&self, why: &io::Error) -> String {
+    pub(crate) fn cannot(&self, why: &io::Error) -> String {
         cannot(&self.place, why)
     }
 
     /// Puts what was written in its place. Returns its bytes; `None` of a pipe or device.
-    pub(super) fn put(mut self) -> Result<Option<u64>, String> {
+    pub(crate) fn put(mut self) -> Result<Option<u64>, String> {
         let Some(staging) = &self.staging else { return Ok(None) };
         let moved = bytes(staging).and_then(|bytes| {
             match self.directory && self.place.exists() {
@@ -97,6 +98,37 @@ impl Target {
     }
 }
 
+/// Writes a file, which is whole or as it was before; a pipe or a device gets it as it is. (Who
+/// may write to a file alone, and not beside it, writes over it.)
+///
+/// # Errors
+/// It cannot be written.
+pub(crate) fn replace(place: &Path, bytes: &[u8]) -> io::Result<()> {
+    // A link stays one.
+    let place = fs::canonicalize(place).unwrap_or_else(|_| place.to_owned());
+    let there = fs::metadata(&place).ok();
+    if there.as_ref().is_some_and(|there| !there.is_file()) {
+        return fs::write(&place, bytes);
+    }
+    let staging = beside(&place).map_err(io::Error::other)?;
+    match (fs::File::create(&staging), there) {
+        (Ok(_), Some(there)) => fs::set_permissions(&staging, there.permissions())?,
+        (Ok(_), None) => (),
+        (Err(e), Some(_)) if is_refused(&e) => return fs::write(&place, bytes),
+        (Err(e), _) => return Err(e),
+    }
+    let mut target = Target { place, staging: Some(staging), directory: false };
+    fs::write(target.path(), bytes)?;
+    fs::rename(target.path(), target.place())?;
+    target.staging = None;
+    Ok(())
+}
+
+/// Returns true if others may write there.
+fn is_refused(why: &io::Error) -> bool {
+    matches!(why.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
+
 impl Drop for Target {
     fn drop(&mut self) {
         // What was not put in its place was not whole.
@@ -118,9 +150,7 @@ fn cannot(place: &Path, why: &io::Error) -> String {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "; free some space or name a place on another disk"
         }
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            "; name a place that you may write to"
-        }
+        _ if is_refused(why) => "; name a place that you may write to",
         io::ErrorKind::NotFound => "; make the directory that it is to be in",
         _ => "",
     };
@@ -139,5 +169,33 @@ fn bytes(path: &Path) -> io::Result<u64> {
     match there.is_dir() {
         false => Ok(there.len()),
         true => fs::read_dir(path)?.map(|entry| bytes(&entry?.path())).sum(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn files_are_replaced_whole() {
+        let folder = std::env::temp_dir().join(format!("rankway-replace-{}", std::process::id()));
+        fs::create_dir(&folder).expect("made");
+        let (page, link) = (folder.join("page"), folder.join("link"));
+        replace(&page, b"first").expect("written");
+        fs::set_permissions(&page, fs::Permissions::from_mode(0o640)).expect("ours");
+        symlink(&page, &link).expect("made");
+        // A reader of the old one keeps it.
+        let mut old = fs::File::open(&page).expect("there");
+        replace(&link, b"second").expect("written");
+        assert_eq!(io::read_to_string(&mut old).expect("text"), "first");
+        assert_eq!(fs::read(&page).expect("there"), b"second");
+        assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
+        assert_eq!(fs::metadata(&page).expect("there").permissions().mode() & 0o777, 0o640);
+        assert_eq!(fs::read_dir(&folder).expect("there").count(), 2);
+        replace(Path::new("/dev/null"), b"gone").expect("written");
+        assert!(replace(&folder, b"none").is_err());
+        assert!(replace(Path::new("/dev/full"), b"none").is_err());
+        fs::remove_dir_all(&folder).expect("ours");
     }
 }
