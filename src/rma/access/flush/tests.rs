@@ -357,7 +357,8 @@ fn what_waits_for_space_while_a_flush_comes_is_asked_for_by_the_next() {
         // SAFETY: the operand is there, and the network takes one.
         unsafe { access.elements_by_provider(&origin, &remote, 1, &mut None) }.unwrap();
     };
-    let all: [(&str, &dyn Fn(&Access<Held>)); 5] = [
+    type Start<'a> = &'a dyn Fn(&Access<Held>);
+    let all: [(&str, Start<'_>); 5] = [
         ("put", &put),
         ("get", &get),
         ("rput", &rput),
