@@ -8,6 +8,7 @@ use rankway::boot::Boot;
 use rankway::msg::{Messenger, MsgError};
 use rankway::rma::Communicator;
 use std::sync::Arc;
+use std::sync::mpsc::TryRecvError;
 
 const LONG: usize = 4 << 20;
 
@@ -88,7 +89,16 @@ pub fn further<N: Opens>(boot: Arc<dyn Boot>) -> Result {
                     m.send(&pattern(5, 8), 1, 5).map_err(text)?;
                     m.recv(&mut [0], 1, 5).map_err(text)?;
                 }
-                is_closed.recv().map_err(text)?;
+                // (Over UCX's tcp the other side is done only as this one makes progress.)
+                loop {
+                    match is_closed.try_recv() {
+                        Ok(()) => break,
+                        Err(TryRecvError::Empty) => {
+                            m.tagged().context().progress().map_err(text)?
+                        }
+                        Err(e) => return Err(text(e)),
+                    };
+                }
                 // (Of more, UCX would keep all that it has places for, and send nothing else.)
                 let_go(m, 1, 7, 500)
             },
