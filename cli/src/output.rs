@@ -433,14 +433,14 @@ lut          -
         });
         let want = "\
 # of\\u{200b}\\n
-# name              n
+# name             n
 # a\\tb
-new\\nline           1
+new\\nline          1
 \\u{1b}[31m\\u{7}\\r  1
-\\u{202e}x           1
-it's \"\\\"            1
-e\u{301}                   1
-中文                1
+\\u{202e}x          1
+it's \"\\\"           1
+e\u{301}                  1
+中文               1
 ";
         assert_eq!(printed(&table), want, "\n{}", printed(&table));
         assert_eq!(shown(&shown("\u{7}\n")), shown("\u{7}\n"));
