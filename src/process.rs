@@ -138,6 +138,14 @@ pub(crate) fn ended(pid: u32) -> bool {
     stat_after_name(pid).is_some_and(|stat| stat.starts_with(['Z', 'X']) && !has_threads(&stat))
 }
 
+/// The number of a process that has ended, for tests.
+#[cfg(test)]
+pub(crate) fn one_that_ended() -> u32 {
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    child.wait().unwrap();
+    child.id()
+}
+
 /// Returns true if what [`stat_after_name`] tells is of a process with other threads than its first,
 /// which live on where that one has ended by pthread_exit(3).
 fn has_threads(stat: &str) -> bool {

@@ -33,7 +33,7 @@ pub(crate) fn explained(text: String) -> String {
     if lacks_descriptors::<FEW>() {
         return format!("{text}; this process may open no more descriptors; raise `ulimit -n`");
     }
-    if let Some(most) = file_size().filter(|&most| most < SCANTY) {
+    if let Some(most) = files_end_before(SCANTY) {
         return format!("{text}; files of this process end at {most} bytes; raise `ulimit -f`");
     }
     match (memory(), shared_memory()) {
@@ -97,17 +97,17 @@ pub(crate) fn lacks_descriptors<const N: usize>() -> bool {
     false
 }
 
-/// Bytes that a file of this process may have: a process that makes one longer is ended by
-/// SIGXFSZ. `None` where there is no limit, or none that can be read.
-pub(crate) fn file_size() -> Option<u64> {
-    limit(libc::RLIMIT_FSIZE)
+/// The bytes that a file of this process may have, where those are fewer than so many: a process
+/// that makes one longer is ended by SIGXFSZ.
+pub(crate) fn files_end_before(bytes: u64) -> Option<u64> {
+    limit(libc::RLIMIT_FSIZE).filter(|&most| most < bytes)
 }
 
-/// Refuses a file of so many bytes where it is longer than [`file_size`].
+/// Refuses a file of so many bytes where it may not be as long.
 pub(crate) fn may_have(bytes: u64) -> io::Result<()> {
-    match file_size() {
-        Some(most) if bytes > most => Err(io::Error::from_raw_os_error(libc::EFBIG)),
-        _ => Ok(()),
+    match files_end_before(bytes) {
+        Some(_) => Err(io::Error::from_raw_os_error(libc::EFBIG)),
+        None => Ok(()),
     }
 }
 
@@ -129,7 +129,7 @@ pub(crate) fn limit(of: Resource) -> Option<u64> {
 pub(crate) fn processes() -> Option<u64> {
     let number = |path| std::fs::read_to_string(path).ok()?.trim().parse().ok();
     let all = ["/proc/sys/kernel/threads-max", "/proc/sys/kernel/pid_max"].into_iter();
-    let own = if is_bound() { limit(libc::RLIMIT_NPROC) } else { None };
+    let own = limit(libc::RLIMIT_NPROC).filter(|_| is_bound());
     all.filter_map(number).chain(own).min()
 }
 

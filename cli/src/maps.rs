@@ -14,7 +14,7 @@ use self::report::Report;
 pub(crate) use self::source::named;
 use self::source::{Wrong, sources};
 use crate::arguments::{self, number};
-use crate::output::{complain, progress};
+use crate::output::{progress, refuse_arguments};
 use rankway::rankmap::compact::{Representation, Strategy};
 use rankway_cli::observe::maps::{Builtin, MILLION};
 use std::path::PathBuf;
@@ -139,12 +139,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     let report = match report(args) {
         Ok(report) => report,
         Err(Wrong::Input(why)) => return Err(why),
-        Err(Wrong::Arguments(why)) => {
-            complain(&format!(
-                "error: {why}\n\nFor more information, try 'rankway maps --help'.\n"
-            ));
-            return Ok(ExitCode::from(2));
-        }
+        Err(Wrong::Arguments(why)) => return Ok(refuse_arguments("maps", &why)),
     };
     if let Some(path) = &args.svg {
         report.svg(path)?;

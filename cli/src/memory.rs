@@ -18,7 +18,7 @@ use self::kind::{Kind, Layout};
 use self::report::{Figure, KindReport, Report, SweepPoint};
 use self::world::World;
 use crate::arguments::{self, number};
-use crate::output::{complain, progress};
+use crate::output::{progress, refuse_arguments};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -162,8 +162,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         return live(args, ranks);
     }
     if let Err(why) = check(args) {
-        complain(&format!("error: {why}\n\nFor more information, try 'rankway memory --help'.\n"));
-        return Ok(ExitCode::from(2));
+        return Ok(refuse_arguments("memory", &why));
     }
     let mut report = report(args)?;
     report.figures = figures()?;

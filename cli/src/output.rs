@@ -4,6 +4,7 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use std::borrow::Cow;
 use std::io::{self, Write};
+use std::process::ExitCode;
 use unicode_width::UnicodeWidthStr as _;
 
 /// A table; the first column is of names and left-aligned, the others are of
@@ -316,6 +317,12 @@ pub(crate) fn value(report: &impl serde::Serialize) -> Result<serde_json::Value,
 /// Says it on standard error, where somebody reads that.
 pub(crate) fn complain(said: &str) {
     let _ = io::stderr().write_all(said.as_bytes());
+}
+
+/// Says what is wrong with the arguments of a command, as clap says it; its status.
+pub(crate) fn refuse_arguments(command: &str, why: &str) -> ExitCode {
+    complain(&format!("error: {why}\n\nFor more information, try 'rankway {command} --help'.\n"));
+    ExitCode::from(2)
 }
 
 /// A bar on stderr, shown on terminals only.

@@ -341,10 +341,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.svg.is_some() && args.patterns.len() != 1 {
-        output::complain(
-            "error: --svg draws one named pattern\n\nFor more information, try 'rankway pack --help'.\n",
-        );
-        return Ok(ExitCode::from(2));
+        return Ok(output::refuse_arguments("pack", "--svg draws one named pattern"));
     }
     let report = report(args)?;
     if let (Some(path), Some(named)) = (&args.svg, args.patterns.first()) {

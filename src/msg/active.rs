@@ -454,7 +454,7 @@ fn transmit<N: Netmod>(
     Ok(context.transmit_copy(peer, head, packet.payload)?)
 }
 
-/// Sends a packet of one word. What cannot be sent need not be: the peer is gone.
+/// Sends a packet of one word. What can be sent neither now nor later need not be: the peer is gone.
 fn send_word<N: Netmod>(context: &Context<N>, peer: u32, kind: u8, word: u64) {
     let head = Head::new(Class::Active, kind, [word, 0, 0]);
     let _ = context.transmit_answer(peer, head, &[]);

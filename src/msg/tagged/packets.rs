@@ -50,8 +50,8 @@ pub(super) fn head(kind: u8, words: [u64; 3]) -> Head {
     Head::new(Class::Tagged, kind, words)
 }
 
-/// Sends a packet of one word. What cannot be sent need not be: the peer is
-/// gone.
+/// Sends a packet of one word. What can be sent neither now nor later need not be:
+/// the peer is gone.
 #[inline]
 pub(super) fn send_word<N: Netmod>(context: &Context<N>, peer: u32, kind: u8, word: u64) {
     send_words(context, peer, kind, [word, 0, 0]);

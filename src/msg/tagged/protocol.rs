@@ -71,9 +71,11 @@ impl TaggedProtocol {
             }
             (DELIVERED, _) => self.delivered(state, at),
             (REFUSED, Phase::Eager | Phase::RtsSent) => {
-                let failed = MsgError::GivenUp { rank: head.from };
-                let leaves = || MsgError::died(head.from);
-                state.slots.end(at, Some(if head.words[1] == 1 { failed } else { leaves() }));
+                let error = match head.words[1] {
+                    1 => MsgError::GivenUp { rank: head.from },
+                    _ => MsgError::died(head.from),
+                };
+                state.slots.end(at, Some(error));
             }
             (REFUSED, Phase::Transfer) if slot.sender().is_some() => {
                 self.peer_gave_up(context, state, at);

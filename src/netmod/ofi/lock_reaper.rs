@@ -297,9 +297,7 @@ mod tests {
 
     /// A segment as 1.17 makes them, of a process that has ended; locked.
     fn left_behind() -> (Vec<u8>, PathBuf) {
-        let mut child = Command::new("true").spawn().unwrap();
-        let pid = child.id();
-        child.wait().unwrap();
+        let pid = crate::process::one_that_ended();
         let unique = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{pid}:{}:{unique}", std::process::id());
         let path = PathBuf::from("/dev/shm").join(&name);

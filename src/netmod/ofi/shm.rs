@@ -36,7 +36,7 @@ pub(super) fn segment(address: &[u8]) -> Option<&str> {
 /// Refuses where so many shm endpoints do not fit into the node's shared memory, or one is
 /// longer than files of this process may be: making it would end the process.
 pub(super) fn check_space(endpoints: u64) -> Result<(), NetError> {
-    if let Some(most) = crate::ulimit::file_size().filter(|&most| most < SHM_SEGMENT) {
+    if let Some(most) = crate::ulimit::files_end_before(SHM_SEGMENT) {
         return Err(NetError::Library(format!(
             "shm: files of this process end at {most} bytes, and an endpoint has one of up to \
              {SHM_SEGMENT}; raise `ulimit -f`, or use another provider (RANKWAY_PROVIDER=tcp)"

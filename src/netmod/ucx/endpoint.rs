@@ -44,7 +44,7 @@ fn check_limits(owner: &Ucx) -> Result<(), NetError> {
              many; raise `ulimit -n`"
         )));
     }
-    let Some(most) = ulimit::file_size().filter(|&most| most < SEGMENT) else { return Ok(()) };
+    let Some(most) = ulimit::files_end_before(SEGMENT) else { return Ok(()) };
     if owner.transports().iter().any(|it| it.starts_with("posix")) {
         return Err(NetError::Library(format!(
             "ucx: files of this process end at {most} bytes, and a worker shares one of up to \

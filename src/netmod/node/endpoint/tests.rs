@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::netmod::OpenParams;
+use crate::process;
 use crate::shm::element_lock::Holder;
 use crate::shm::ring::Writer;
 use std::sync::atomic::AtomicBool;
@@ -9,13 +10,6 @@ use std::sync::atomic::AtomicBool;
 fn endpoint() -> Endpoint {
     let params = OpenParams { peers: 1, on_node: 1, ..OpenParams::default() };
     Endpoint::open(&Arc::new(Node::open(&params).unwrap())).unwrap()
-}
-
-/// The number of a process that has ended.
-fn ended() -> u32 {
-    let mut child = std::process::Command::new("true").spawn().unwrap();
-    child.wait().unwrap();
-    child.id()
 }
 
 /// Signs both rings of a place; their ends are let go of.
@@ -63,7 +57,7 @@ fn a_claim_that_is_never_signed_keeps_nobody_awake() {
 #[cfg_attr(miri, ignore = "shares memory files")]
 fn places_of_ended_senders_are_for_who_comes() {
     let mut endpoint = endpoint();
-    let (rings, places, gone) = (&endpoint.rings, endpoint.places, ended());
+    let (rings, places, gone) = (&endpoint.rings, endpoint.places, process::one_that_ended());
     for at in 0..places {
         assert_eq!(rings.claim(places), Some(at));
         sign(rings, at, gone);
