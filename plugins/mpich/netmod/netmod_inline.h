@@ -95,7 +95,7 @@ MPL_STATIC_INLINE_PREFIX int MPIDI_NM_comm_get_gpid(MPIR_Comm * comm_ptr, int id
 {
     int group = 0, lpid = 0;
     if (comm_ptr->comm_kind == MPIR_COMM_KIND__INTRACOMM || is_remote)
-        MPIDIU_comm_rank_to_pid(comm_ptr, idx, &lpid, &group);
+        lpid = rkw_pid(comm_ptr, idx, &group);
     else
         MPIDIU_comm_rank_to_pid_local(comm_ptr, idx, &lpid, &group);
     *gpid_ptr = MPIDIU_GPID_CREATE(group, lpid);

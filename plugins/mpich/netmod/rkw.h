@@ -55,7 +55,7 @@ enum rkw_flavor { RKW_CREATE, RKW_ALLOCATE, RKW_SHARED, RKW_SHARED_APART, RKW_DY
 /* A window that is being made. */
 typedef struct {
     void *comm;
-    int (*lpid_of) (void *comm, int rank);
+    const rkw_map_t *map;
     int rank, size;
     void *base;
     size_t bytes;
@@ -170,6 +170,10 @@ void rkw_open(int rank, int size, const char *space, rkw_netmod_t * to) RKW_HIDD
 void rkw_map_read(int size, int (*lpid_of) (void *comm, int rank), void *comm,
                   rkw_map_t * to) RKW_HIDDEN;
 uint32_t rkw_map_lpid(const void *map, int rank) RKW_HIDDEN;
+/* The map that CH4's table is, where it takes less memory; else null. */
+void *rkw_map_pack(int size, const int *table) RKW_HIDDEN;
+void rkw_map_write(const void *map, int *table) RKW_HIDDEN;
+void *rkw_map_share(const void *map) RKW_HIDDEN;
 void rkw_map_free(void *map) RKW_HIDDEN;
 void rkw_nodes_read(int size, const int *table) RKW_HIDDEN;
 int rkw_node(uint32_t lpid) RKW_HIDDEN;

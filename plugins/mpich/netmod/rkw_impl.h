@@ -30,6 +30,30 @@ MPL_STATIC_INLINE_PREFIX uint32_t rkw_lpid(const MPIR_Comm * comm, int rank)
     return map->map ? rkw_map_lpid(map->map, rank) : (uint32_t) rank;
 }
 
+/* CH4's map is a table of this job's processes. */
+MPL_STATIC_INLINE_PREFIX int rkw_is_table(const MPIDI_rank_map_t * map)
+{
+    return map->mode == MPIDI_RANK_MAP_LUT_INTRA ||
+        (map->mode == MPIDI_RANK_MAP_LUT && map->avtid == 0);
+}
+
+/* It has been given back (rkw_wrapped_maps.h). */
+MPL_STATIC_INLINE_PREFIX int rkw_has_no_table(const MPIR_Comm * comm)
+{
+    return rkw_is_table(&MPIDI_COMM(comm, map)) && !MPIDI_COMM(comm, map).irreg.lut.t;
+}
+
+/* CH4's numbers of a rank, of the remote group: its process, and the job. */
+MPL_STATIC_INLINE_PREFIX int rkw_pid(MPIR_Comm * comm, int rank, int *group)
+{
+    int lpid = 0;
+    *group = 0;
+    if (rkw_has_no_table(comm))
+        return (int) rkw_map_lpid(RKW_COMM(comm).map.map, rank);
+    MPIDIU_comm_rank_to_pid(comm, rank, &lpid, group);
+    return lpid;
+}
+
 /* What a message of this process says of its sender and its tag. */
 MPL_STATIC_INLINE_PREFIX uint64_t rkw_bits(const MPIR_Comm * comm, int tag)
 {

@@ -25,7 +25,7 @@ static void drop_window(MPIR_Win * win)
 static int make(MPIR_Win * win, int flavor)
 {
     rkw_win_arguments_t arguments = {
-        .comm = win->comm_ptr,.lpid_of = lpid_of,
+        .comm = win->comm_ptr,.map = &RKW_COMM(win->comm_ptr).map,
         .rank = win->comm_ptr->rank,.size = win->comm_ptr->local_size,
         .base = win->base,.bytes = win->size,.unit = win->disp_unit,.flavor = flavor
     };

@@ -456,6 +456,10 @@ int __wrap_MPID_Intercomm_exchange_map(MPIR_Comm * local, int leader, MPIR_Comm 
         return mpi_errno;
     }
     exchanges = 1;
+    /* (Other threads may be at the same with `peer`: not given back again.) */
+    lend(local);
+    if (local->rank == leader)
+        lend(peer);
     mpi_errno =
         __real_MPID_Intercomm_exchange_map(local, leader, peer, remote, size, gpids, is_low);
     exchanges = 0;

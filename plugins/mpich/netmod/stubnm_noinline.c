@@ -1,6 +1,7 @@
 /* What CH4 calls by function, and what the Rust half calls. */
 #include <mpidimpl.h>
 #include "rkw_impl.h"
+#include "rkw_wrapped_maps.h"
 #include "rkw_wrapped.h"
 #include "rkw_wrapped_types.h"
 #include <stdio.h>
@@ -350,9 +351,8 @@ int rkw_am(int rank, MPIR_Comm * comm, int handler, const void *header, MPI_Aint
 /* Of the remote group. */
 static int lpid_of(void *comm, int rank)
 {
-    int lpid = 0, group = 0;
-    MPIDIU_comm_rank_to_pid(comm, rank, &lpid, &group);
-    return lpid;
+    int group;
+    return rkw_pid(comm, rank, &group);
 }
 
 #include "rkw_other_jobs.h"
@@ -407,15 +407,14 @@ int MPIDI_STUBNM_mpi_finalize_hook(void)
 
 /* ---- communicators ---- */
 
-/* CH4's map is read once; what is a table there, of this job alone, stays one. */
+/* CH4's map is read once. */
 int MPIDI_STUBNM_mpi_comm_commit_pre_hook(MPIR_Comm * comm)
 {
     memset(&RKW_COMM(comm), 0, sizeof RKW_COMM(comm));
     rkw_map_t *map = &RKW_COMM(comm).map;
     int mode = MPIDI_COMM(comm, map).mode;
-    if (mode == MPIDI_RANK_MAP_LUT_INTRA ||
-        (mode == MPIDI_RANK_MAP_LUT && MPIDI_COMM(comm, map).avtid == 0))
-        map->table = MPIDI_COMM(comm, map).irreg.lut.lpid;
+    if (rkw_is_table(&MPIDI_COMM(comm, map)))
+        keep_ranks(comm);
     else if (mode != MPIDI_RANK_MAP_NONE)
         rkw_map_read(MPIDI_COMM(comm, map).size, lpid_of, comm, map);
     if (mode != MPIDI_RANK_MAP_NONE && !MPIDI_is_self_comm(comm)) {

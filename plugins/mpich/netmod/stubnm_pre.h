@@ -38,13 +38,14 @@ typedef struct {
 
 /* Its ranks, and by node, where all are of this job; to how many of them messages go by Rankway: none of
  * a communicator of one process, whose messages are CH4's; how many of those have their lpid by the
- * map's formula; whether a collective there has failed by a death; its partitioned messages' pairs. */
+ * map's formula; whether a collective there has failed by a death; whether CH4 has its table for a
+ * moment (rkw_wrapped_maps.h); its partitioned messages' pairs. */
 typedef struct rkw_pairs rkw_pairs_t;
 typedef struct {
     rkw_map_t map;
     void *nodes;
     uint32_t reached, by_formula;
-    int met_death;
+    int met_death, lends;
     rkw_pairs_t *pairs;
 } MPIDI_STUBNM_comm_t;
 

@@ -1,6 +1,6 @@
 //! A communicator's ranks as a rank map: CH4's, read once when the communicator is made.
-//! Regular maps are a formula; a table of CH4's, which it keeps, is read there. Those of
-//! windows are held as `RANKWAY_MAP_STRATEGY` says.
+//! Regular maps are a formula; others are held as `RANKWAY_MAP_STRATEGY` says, and where that is
+//! no less than a table of CH4's, which it keeps, that one is read.
 
 use crate::boot::Pmi;
 use crate::log::{abort, guarded};
@@ -38,19 +38,31 @@ impl rkw_map {
             _ => rank,
         }
     }
+
+    /// The map of its `size` ranks, shared with the communicator where that holds one.
+    ///
+    /// # Safety
+    /// As [`rkw_map::lpid`], of all these ranks.
+    pub(crate) unsafe fn ranks(&self, size: c_int) -> RankMap {
+        if self.map.is_null() {
+            // SAFETY: the caller's.
+            return held((0..size).map(|rank| unsafe { self.lpid(rank as u32) }));
+        }
+        // SAFETY: a [`Held`], as long as the communicator.
+        unsafe { &*self.map.cast::<Held>() }.map.clone()
+    }
 }
 
-pub(crate) type LpidOf = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
+type LpidOf = unsafe extern "C" fn(*mut c_void, c_int) -> c_int;
 
-/// The map of `size` ranks, whose lpids `lpid_of` tells.
-///
-/// # Safety
-/// \[MPI\]: `lpid_of` may be called with `comm` and each rank.
-pub(crate) unsafe fn map_of(size: c_int, lpid_of: LpidOf, comm: *mut c_void) -> RankMap {
-    // SAFETY: [MPI].
-    let map = nodes::map_of((0..size).map(|rank| unsafe { lpid_of(comm, rank) } as u32));
-    let strategy = Strategy::from_env().unwrap_or_else(|e| abort(1, &e.to_string()));
-    map.held_as(strategy).unwrap_or_else(|e| abort(1, &e.to_string()))
+/// The map of these lpids as `RANKWAY_MAP_STRATEGY` has it.
+fn held(lpids: impl IntoIterator<Item = u32>) -> RankMap {
+    let map = nodes::map_of(lpids);
+    map.held_as(strategy()).unwrap_or_else(|e| abort(1, &e.to_string()))
+}
+
+fn strategy() -> Option<Strategy> {
+    Strategy::from_env().unwrap_or_else(|e| abort(1, &e.to_string()))
 }
 
 /// A map that is no formula, or has members in other jobs.
@@ -87,7 +99,7 @@ pub(crate) unsafe extern "C" fn rkw_map_read(
 ) {
     guarded(|| {
         // SAFETY: [MPI].
-        let map = unsafe { map_of(size, lpid_of, comm) };
+        let map = held((0..size).map(|rank| unsafe { lpid_of(comm, rank) } as u32));
         let lpid = |rank| map.get(rank).map_or(0, |process| process.lpid);
         let (first, second) = (lpid(0), lpid(1));
         let step = if size > 1 { second.wrapping_sub(first) } else { 0 };
@@ -106,12 +118,61 @@ pub(crate) unsafe extern "C" fn rkw_map_read(
 /// The lpid of a rank of a map that is no formula.
 ///
 /// # Safety
-/// `map` is what [`rkw_map_read`] made, not freed yet.
+/// `map` is what [`rkw_map_read`] made, or [`rkw_map_pack`], not freed yet.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rkw_map_lpid(map: *const c_void, rank: c_int) -> u32 {
     // SAFETY: the caller's.
     let held = unsafe { &*map.cast::<Held>() };
     held.map.get(rank as u32).map_or(u32::MAX, |process| process.lpid)
+}
+
+/// The map of `size` ranks, whose lpids a table of CH4's has; null where that one is to stay, as
+/// a short one is, and one than which the map is no shorter, unless a strategy is asked for.
+///
+/// # Safety
+/// \[MPI\]: the table is as long.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rkw_map_pack(size: c_int, table: *const c_int) -> *mut c_void {
+    let bytes = size as usize * size_of::<c_int>();
+    guarded(|| {
+        let Some(strategy) = strategy() else { return std::ptr::null_mut() };
+        let may_stay = strategy == Strategy::Auto;
+        if may_stay && bytes <= Strategy::TABLE_MAX {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: [MPI].
+        let table = unsafe { std::slice::from_raw_parts(table, size as usize) };
+        let map = held(table.iter().map(|&lpid| lpid as u32));
+        if may_stay && map.bytes() >= bytes {
+            return std::ptr::null_mut();
+        }
+        Box::into_raw(Box::new(Held { map, jobs: Box::default() })).cast()
+    })
+}
+
+/// Writes CH4's table of a map that [`rkw_map_pack`] made.
+///
+/// # Safety
+/// As [`rkw_map_lpid`]; the table is as long as it was.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rkw_map_write(map: *const c_void, table: *mut c_int) {
+    // SAFETY: the caller's.
+    let held = unsafe { &*map.cast::<Held>() };
+    for (rank, member) in held.map.iter().enumerate() {
+        // SAFETY: the caller's.
+        unsafe { table.add(rank).write(member.lpid as c_int) };
+    }
+}
+
+/// The same map once more, for another communicator: nothing is copied.
+///
+/// # Safety
+/// As [`rkw_map_lpid`], of a map that [`rkw_map_pack`] made.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn rkw_map_share(map: *const c_void) -> *mut c_void {
+    // SAFETY: the caller's.
+    let held = unsafe { &*map.cast::<Held>() };
+    Box::into_raw(Box::new(Held { map: held.map.clone(), jobs: Box::default() })).cast()
 }
 
 /// Frees a map.
@@ -121,7 +182,7 @@ pub(crate) unsafe extern "C" fn rkw_map_lpid(map: *const c_void, rank: c_int) ->
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rkw_map_free(map: *mut c_void) {
     if !map.is_null() {
-        // SAFETY: made by `Box::into_raw` in `rkw_map_read`.
+        // SAFETY: made by `Box::into_raw` here.
         let held = unsafe { Box::from_raw(map.cast::<Held>()) };
         if let Some(launcher) = Pmi::current() {
             launcher.other_jobs.release(&held.jobs);

@@ -6,7 +6,7 @@
 use crate::fault::{Answer, Refusal, answer};
 use crate::host;
 use crate::log::guarded;
-use crate::map::{LpidOf, map_of};
+use crate::map::rkw_map;
 use crate::state::{OpenRequest, State};
 use rankway::netmod::Netmod;
 use rankway::rma::{Access, Allgather, Communicator, Error, Window};
@@ -35,7 +35,7 @@ const STORES_PER_PROGRESS: u32 = 257;
 #[repr(C)]
 pub(crate) struct rkw_win_arguments {
     comm: *mut c_void,
-    lpid_of: LpidOf,
+    map: *const rkw_map,
     rank: c_int,
     size: c_int,
     /// Memory of the caller's, of a window that is created.
@@ -146,7 +146,7 @@ unsafe fn made<N: Netmod>(
     to: *mut rkw_win,
     failed: &Rc<Cell<c_int>>,
 ) -> Result<(), Refusal> {
-    let rkw_win_arguments { comm, lpid_of, rank, size, base, bytes, unit, flavor } = *arguments;
+    let rkw_win_arguments { comm, map, rank, size, base, bytes, unit, flavor } = *arguments;
     let members = Members { comm, size: size as usize, failed: Rc::clone(failed) };
     let shared = state.shared;
     let boot = shared.boot();
@@ -157,7 +157,7 @@ unsafe fn made<N: Netmod>(
     };
     let all = members.all(&[mine]).map_err(|why| Refusal(Answer::Failed, why))?;
     // SAFETY: [MPI].
-    let map = unsafe { map_of(size, lpid_of, comm) };
+    let map = unsafe { (*map).ranks(size) };
     if [SHARED, SHARED_APART].contains(&flavor) {
         let away = shared.enter(|inner| {
             let device = inner.context.device();
