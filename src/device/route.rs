@@ -130,7 +130,30 @@ impl<N: Netmod> Context<N> {
         self.pulled(peer, copied)
     }
 
-    /// The same of many stretches: `list` says of each where it is in the peer's
+    /// The same while a word of the peer's has a value; false where it is another behind the copy:
+    /// the bytes may be others then.
+    ///
+    /// # Safety
+    /// \[INTO\].
+    pub(crate) unsafe fn pull_while(
+        &self,
+        peer: u32,
+        from: u64,
+        (to, len): (*mut u8, usize),
+        (word, value): (u64, u64),
+    ) -> bool {
+        if self.links.no_pull.get() || self.packet_limits(peer).is_err() {
+            return false;
+        }
+        let outbox = self.links.link(peer).and_then(|link| link.outbox());
+        let Some(outbox) = outbox else { return false };
+        // SAFETY: [INTO].
+        let copied = unsafe { attach::copy_and_read(outbox.pid(), from, to, len, word) };
+        let as_it_was = copied.as_ref().is_ok_and(|&said| said == value);
+        self.pulled(peer, copied.map(drop)) && as_it_was
+    }
+
+    /// [`Context::pull`] of many stretches: `list` says of each where it is in the peer's
     /// memory, where it goes, and its length.
     ///
     /// # Safety

@@ -69,7 +69,7 @@ pub struct Reply<'a, N: Netmod> {
     protocol: &'a ActiveProtocol<N>,
     to: u32,
     longest: usize,
-    held: &'a Cell<bool>,
+    unused: &'a Cell<bool>,
     used: bool,
 }
 
@@ -100,17 +100,8 @@ impl<N: Netmod> Reply<'_, N> {
 
 impl<N: Netmod> Drop for Reply<'_, N> {
     fn drop(&mut self) {
-        // A held message is offered again, with a new reply.
-        if self.used || self.held.get() {
-            return;
-        }
-        if self.to == self.protocol.me {
-            self.protocol.own_request_ended();
-        } else {
-            // What cannot be sent need not be: the peer is gone.
-            let none = Packet { kind: NO_REPLY, handler: 0, flags: 0, header: &[], payload: &[] };
-            let _ = transmit(self.context, self.to, none);
-        }
+        // (Who called the handler tells, once it is known that the message is not held.)
+        self.unused.set(!self.used);
     }
 }
 
@@ -509,13 +500,13 @@ impl<N: Netmod> ActiveProtocol<N> {
     fn call(&self, context: &Context<N>, from: u32, packet: Packet<'_>) -> bool {
         let Packet { kind, handler, flags, header, payload } = packet;
         let Some(handler) = self.handler(handler) else { return false };
-        let held = Cell::new(false);
+        let unused = Cell::new(false);
         let reply = (flags != 0 && kind == AM).then(|| Reply {
             context,
             protocol: self,
             to: from,
             longest: context.packet_limits(from).map_or(0, |limits| limits.1),
-            held: &held,
+            unused: &unused,
             used: false,
         });
         let mut call = Call { from, header, payload, reply };
@@ -525,15 +516,29 @@ impl<N: Netmod> ActiveProtocol<N> {
             context.keep_panic(panic);
             HandlerStatus::Consumed
         });
-        held.set(status == HandlerStatus::Held);
         drop(call);
+        // A held message is offered again, with a new reply.
         if status == HandlerStatus::Held {
             return false;
+        }
+        if unused.get() {
+            self.tell_no_reply(context, from);
         }
         if kind == AM {
             self.consumed(context, from, payload.len());
         }
         true
+    }
+
+    /// The handler of a request has sent no reply.
+    #[cold]
+    fn tell_no_reply(&self, context: &Context<N>, to: u32) {
+        if to == self.me {
+            return self.own_request_ended();
+        }
+        // What cannot be sent need not be: the peer is gone.
+        let none = Packet { kind: NO_REPLY, handler: 0, flags: 0, header: &[], payload: &[] };
+        let _ = transmit(context, to, none);
     }
 
     /// Credit for a sender.
@@ -628,7 +633,10 @@ impl<N: Netmod> PacketHandler<N> for ActiveProtocol<N> {
         let next = |id| self.kept.borrow_mut().get_mut(&id).and_then(VecDeque::pop_front);
         let ids: Vec<u16> = self.kept.borrow().keys().copied().collect();
         for id in ids.into_iter().filter(|&id| self.handler(id).is_some()) {
-            while let Some(kept) = next(id) {
+            // (What a handler sends this process itself meanwhile is for the next round.)
+            let waiting = self.kept.borrow().get(&id).map_or(0, VecDeque::len);
+            for _ in 0..waiting {
+                let Some(kept) = next(id) else { break };
                 if !self.call(context, kept.from, kept.packet()) {
                     self.kept.borrow_mut().entry(id).or_default().push_front(kept);
                     // A number without a handler is offered when it gets one.

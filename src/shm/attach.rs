@@ -101,6 +101,44 @@ pub(crate) unsafe fn copy(
     Ok(())
 }
 
+/// Copies out of another process's memory at `there`, and behind it a word at `word`, which is as
+/// it was when all had been copied.
+///
+/// # Errors
+/// As [`copy`].
+///
+/// # Safety
+/// \[SIDE\].
+pub(crate) unsafe fn copy_and_read(
+    pid: u32,
+    there: u64,
+    here: *mut u8,
+    len: usize,
+    word: u64,
+) -> io::Result<u64> {
+    let mut said = 0_u64;
+    let to = (&raw mut said).cast::<u8>();
+    let stretch =
+        |start: *mut u8, len| libc::iovec { iov_base: start.cast::<libc::c_void>(), iov_len: len };
+    if len <= AT_ONCE {
+        let local = [stretch(here, len), stretch(to, 8)];
+        let remote =
+            [stretch(there as usize as *mut u8, len), stretch(word as usize as *mut u8, 8)];
+        // SAFETY: [SIDE]; a word of this process's own.
+        match unsafe { Direction::Out.copy(pid, &local, &remote) } {
+            n if n < 0 => return Err(io::Error::last_os_error()),
+            n if n as usize == len + 8 => return Ok(said),
+            _ => {}
+        }
+    }
+    // SAFETY: as above.
+    unsafe {
+        copy(Direction::Out, pid, there, here, len)?;
+        copy(Direction::Out, pid, word, to, 8)?;
+    }
+    Ok(said)
+}
+
 /// Stretches of another process's memory, and those here that they go with. Kept, so that
 /// its lists are allocated once.
 pub(crate) struct Copies {

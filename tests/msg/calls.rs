@@ -4,6 +4,7 @@ use super::{Opens, pattern, same};
 use crate::ensure;
 use crate::harness::{Result, text};
 use rankway::boot::Boot;
+use rankway::datatype::{Basic, Layout};
 use rankway::device::DeviceError;
 use rankway::msg::{Active, HandlerStatus, Mailbox, Messenger, MsgError};
 use rankway::rma::{Assert, Communicator, ErrorKind, Window};
@@ -21,11 +22,17 @@ pub fn replies<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let active = Active::open(&context).map_err(text)?;
     let (me, n) = (world.rank(), world.size());
     let wrong = Rc::new(RefCell::new(None));
-    let answers = Rc::new(Cell::new(0_u32));
+    let answers = Rc::new(RefCell::new(vec![0_u32; n as usize]));
     // Question: a seed in the header, bytes of that pattern.
     let notes = Rc::clone(&wrong);
+    let holds = Cell::new(false);
     let asked = move |call: &mut rankway::msg::Call<'_, N>| {
         let seed = u32::from_le_bytes(call.header.try_into().unwrap_or_default());
+        // Every seventh is held once, when its reply has been looked at.
+        if seed % 7 == 4 && !holds.replace(!holds.get()) {
+            drop(call.reply());
+            return HandlerStatus::Held;
+        }
         if let Err(e) = same("question", call.payload, &pattern(seed, call.payload.len())) {
             *notes.borrow_mut() = Some(e);
         }
@@ -53,7 +60,7 @@ pub fn replies<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         if call.reply().is_some() {
             *notes.borrow_mut() = Some("a reply to a reply".into());
         }
-        count.set(count.get() + 1);
+        count.borrow_mut()[call.from as usize] += 1;
         HandlerStatus::Consumed
     };
     active.register(2, answered).map_err(text)?;
@@ -65,15 +72,112 @@ pub fn replies<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         let payload = pattern(i, (i as usize * 29) % 3000);
         active.request((me + i) % n, 1, &i.to_le_bytes(), &payload).map_err(text)?;
     }
-    let wanted = (0..MANY).filter(|i| i % 3 != 2).count() as u32;
     for peer in 0..n {
-        let over = || active.owed(peer) == 0 && (peer + 1 < n || answers.get() == wanted);
+        let asked = (0..MANY).filter(|i| (me + i) % n == peer);
+        let wanted = asked.filter(|i| i % 3 != 2).count() as u32;
+        let count = || answers.borrow()[peer as usize];
+        // (One's own are answered a moment later.)
+        let over = || active.owed(peer) == 0 && (peer != me || count() == wanted);
         active.wait_until(peer, over).map_err(text)?;
+        ensure!(count() == wanted, "{} answers of {wanted} from {peer}", count());
     }
-    ensure!(answers.get() == wanted, "{} answers of {wanted}", answers.get());
     world.barrier().map_err(text)?;
     let wrong = wrong.borrow_mut().take();
     wrong.map_or(Ok(()), Err)
+}
+
+/// A send whose wait fails has its buffer back: its receiver has what was sent, or an error, and
+/// never what is written there then.
+pub fn withdrawn<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    const LONG: usize = 1 << 20;
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let active = Active::open(&context).map_err(text)?;
+    let m = Messenger::open(&world).map_err(text)?;
+    let layout =
+        Layout::vector(LONG as u64 / 16, 1, 2, &Layout::basic(Basic::F64)).map_err(text)?;
+    if world.rank() == 1 {
+        for (at, tag) in [3, 4, 5].into_iter().enumerate() {
+            active.send(0, 1, &[at as u8], &[]).map_err(text)?;
+            m.recv(&mut [], 0, 2).map_err(text)?;
+            let mut got = vec![0; LONG];
+            match m.recv(&mut got, 0, tag) {
+                Ok(_) => ensure!(got.iter().all(|&byte| byte == 7), "what was written later came"),
+                Err(MsgError::GivenUp { rank: 0 }) => {}
+                Err(other) => return Err(other.to_string()),
+            }
+        }
+        return world.barrier().map_err(text);
+    }
+    let result = Rc::new(RefCell::new(Err("no call".to_string())));
+    let (weak, says) = (Rc::downgrade(&context), Rc::clone(&result));
+    let handler = move |call: &mut rankway::msg::Call<'_, N>| {
+        let Some(context) = weak.upgrade() else { return HandlerStatus::Consumed };
+        let send = || {
+            let world = Communicator::world(&context);
+            let m = Messenger::open(&world).map_err(text)?;
+            let which = call.header[0];
+            let mut out = vec![7_u8; 2 * LONG];
+            let (start, tag) = (out.as_ptr(), 3 + u32::from(which));
+            // SAFETY: `out` is not written before the wait has ended.
+            let request = match which {
+                0 => unsafe { m.isend(start, LONG, 1, tag) },
+                1 => unsafe { m.isend_layout(start, &layout, 1, tag) },
+                _ => unsafe { m.issend(start, LONG, 1, tag) },
+            };
+            let waited = request.map_err(text)?.wait();
+            out.fill(9);
+            // (What is freed may be another's, or not there.)
+            std::mem::forget(out);
+            let nested = matches!(waited, Err(MsgError::Device(DeviceError::Nested)));
+            if nested { Ok(()) } else { Err(format!("{waited:?}")) }
+        };
+        *says.borrow_mut() = send();
+        HandlerStatus::Consumed
+    };
+    active.register(1, handler).map_err(text)?;
+    for _ in 0..3 {
+        active.wait_until(1, || result.borrow().is_ok()).map_err(text)?;
+        std::mem::replace(&mut *result.borrow_mut(), Err("no call".into()))?;
+        m.send(&[], 1, 2).map_err(text)?;
+    }
+    world.barrier().map_err(text)
+}
+
+/// A handler that puts its message off, by sending it to its own process once more, has it back
+/// in the next round: others come meanwhile.
+pub fn put_off<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let active = Active::open(&context).map_err(text)?;
+    let (me, n) = (world.rank(), world.size());
+    let (goes, done) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
+    let (may, ended, weak) = (Rc::clone(&goes), Rc::clone(&done), Rc::downgrade(&context));
+    let again = move |_: &mut rankway::msg::Call<'_, N>| {
+        let sent = may.get()
+            || weak
+                .upgrade()
+                .and_then(|context| Active::open(&context).ok())
+                .is_some_and(|active| matches!(active.try_send(me, 1, &[], &[]), Ok(true)));
+        ended.set(may.get());
+        if sent { HandlerStatus::Consumed } else { HandlerStatus::Held }
+    };
+    active.register(1, again).map_err(text)?;
+    let go = Rc::clone(&goes);
+    let goes_on = move |_: &mut rankway::msg::Call<'_, N>| {
+        go.set(true);
+        HandlerStatus::Consumed
+    };
+    active.register(2, goes_on).map_err(text)?;
+    active.send(me, 1, &[], &[]).map_err(text)?;
+    for _ in 0..100 {
+        context.progress().map_err(text)?;
+    }
+    ensure!(!done.get(), "nobody has said that it may go on");
+    world.barrier().map_err(text)?;
+    active.send((me + 1) % n, 2, &[], &[]).map_err(text)?;
+    active.wait_until((me + n - 1) % n, || done.get()).map_err(text)?;
+    world.barrier().map_err(text)
 }
 
 /// Who has sent may leave: what it sent calls the handler, which is slow.

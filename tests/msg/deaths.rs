@@ -194,6 +194,48 @@ pub fn killed<N: Opens, const AMIDST: u8>(boot: Arc<dyn Boot>) -> Result {
     }
 }
 
+/// Rank 1 is killed while rank 0 sends synchronously to both others: that to the living one waits
+/// for its receive.
+pub fn synchronous<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let m = Messenger::open(&world).map_err(text)?;
+    let victim = pids(&world)?[1];
+    let idle = |time| {
+        let start = Instant::now();
+        while start.elapsed() < time {
+            context.progress().map_err(text)?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok::<_, String>(())
+    };
+    match world.rank() {
+        0 => {
+            let out = [7; 8];
+            // SAFETY: `out` is not changed, and outlives both requests.
+            let requests =
+                [1, 2].map(|to| unsafe { m.issend(out.as_ptr(), out.len(), to, 1) }.map_err(text));
+            let [dead, mut living] = requests;
+            about(dead?.wait(), 1)?;
+            idle(Duration::from_millis(300))?;
+            let living = living.as_mut().map_err(|e| e.clone())?;
+            ensure!(living.test().map_err(text)?.is_none(), "done, though nobody receives");
+            m.send(&[], 2, 2).map_err(text)?;
+            while living.test().map_err(text)?.is_none() {}
+            Ok(())
+        }
+        1 => m.recv(&mut [], 2, 1).map(drop).map_err(text),
+        _ => {
+            idle(Duration::from_millis(200))?;
+            signal(victim, libc::SIGKILL);
+            m.recv(&mut [], 0, 2).map_err(text)?;
+            let mut got = [0; 8];
+            m.recv(&mut got, 0, 1).map_err(text)?;
+            same("synchronous", &got, &[7; 8])
+        }
+    }
+}
+
 /// The survivors are content, nothing is left.
 pub fn survivors(output: &Output) -> Result {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -50,6 +50,8 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     add("refused layouts", 2, layouts::refusals::<N>, &[]);
     add("replies", 3, calls::replies::<N>, &[]);
     add("replies on little credit", 2, calls::replies::<N>, &small);
+    add("sends that are withdrawn", 2, calls::withdrawn::<N>, &[]);
+    add("calls put off", 2, calls::put_off::<N>, &[]);
     add("posts", 3, calls::posts::<N>, &[]);
     add("posts on little credit", 2, calls::posts::<N>, &small);
     add("nested", 2, calls::nested::<N>, &[]);
@@ -115,6 +117,7 @@ fn scenarios<N: Opens>(all: &mut Vec<Scenario>, name: &str, env: &[(&'static str
     add("killed amidst posts", deaths::killed::<N, { deaths::POSTS }>);
     add("killed amidst scopes", scopes::dead::<N>);
     add("killed, and a context closed", sleeps::closed_after_a_death::<N>);
+    add("killed beside a synchronous send", deaths::synchronous::<N>);
     add("killed before an RTS is matched", deaths::killed::<N, { deaths::RTS }>);
 }
 

@@ -56,6 +56,8 @@ impl TaggedProtocol {
         slot.phase = Phase::Eager;
         if slot.due == 0 {
             state.slots.end(at, None);
+        } else {
+            slot.delivery_query = free;
         }
         Ok(())
     }

@@ -90,8 +90,11 @@ impl TaggedProtocol {
         for at in all {
             let slot = state.slots.at(at);
             let error = Refusal::Died(peer).error(context);
-            if slot.phase == Phase::Posted {
-                state.engine.withdraw(at);
+            match slot.phase {
+                Phase::Posted => _ = state.engine.withdraw(at),
+                // (It may live, behind a broken link.)
+                Phase::RtsSent => self.withdrawals.add(),
+                _ => {}
             }
             state.slots.end(at, Some(error));
         }
@@ -206,12 +209,16 @@ impl TaggedProtocol {
         }
     }
 
-    /// A send of which nothing went out but an RTS: no CTS is taken for it later.
+    /// A send of which nothing went out but an RTS: no CTS is taken for it later, and who has copied
+    /// it asks by one.
     fn withdraw_send(&self, at: u32) {
         let mut state = self.state.borrow_mut();
         let slot = state.slots.at(at);
         let peer = slot.peer;
         let queued = slot.phase == Phase::Queued;
+        if slot.phase == Phase::RtsSent && peer != self.flows.me {
+            self.withdrawals.add();
+        }
         slot.cancelled = true;
         let (channel, bits) = (slot.channel, slot.bits);
         let id = state.slots.id(at);

@@ -86,6 +86,9 @@ pub(super) struct Rts {
     pub(super) id: u64,
     /// Address of the message, or of some byte of one that is not contiguous.
     pub(super) start: u64,
+    /// Address of the sender's count of messages that it has withdrawn, and that count: while it is
+    /// the same the message lies there.
+    pub(super) withdrawals: (u64, u64),
     /// Contiguous blocks of the message.
     pub(super) block_count: u64,
     /// Address of a list of the blocks; 0 where there is none.
@@ -95,13 +98,13 @@ pub(super) struct Rts {
 }
 
 impl Rts {
-    const WORDS: usize = 5;
+    const WORDS: usize = 7;
     /// Words of a contiguous message's.
-    const CONTIGUOUS: usize = 2;
+    const CONTIGUOUS: usize = 4;
 
     /// That of a message at `start`.
-    pub(super) fn contiguous(id: u64, start: *const u8) -> Rts {
-        Rts { id, start: start as u64, block_count: 1, list: 0, types: 0 }
+    pub(super) fn contiguous(id: u64, start: *const u8, withdrawals: (u64, u64)) -> Rts {
+        Rts { id, start: start as u64, withdrawals, block_count: 1, list: 0, types: 0 }
     }
 
     /// Returns true if the message is one block.
@@ -111,7 +114,8 @@ impl Rts {
 
     /// The body, of which so many bytes count.
     pub(super) fn encode(self) -> ([u8; 8 * Rts::WORDS], usize) {
-        let words = [self.id, self.start, self.block_count, self.list, self.types];
+        let (address, count) = self.withdrawals;
+        let words = [self.id, self.start, address, count, self.block_count, self.list, self.types];
         let mut out = [0; 8 * Rts::WORDS];
         for (to, word) in out.chunks_exact_mut(8).zip(words) {
             to.copy_from_slice(&word.to_le_bytes());
@@ -124,11 +128,12 @@ impl Rts {
             let bytes = body.get(8 * i..8 * i + 8)?;
             Some(u64::from_le_bytes(bytes.try_into().ok()?))
         };
-        let (id, start) = (word(0)?, word(1)?);
+        let (id, start, withdrawals) = (word(0)?, word(1)?, (word(2)?, word(3)?));
         if body.len() == 8 * Rts::CONTIGUOUS {
-            return Some(Rts { id, start, block_count: 1, list: 0, types: 0 });
+            return Some(Rts { id, start, withdrawals, block_count: 1, list: 0, types: 0 });
         }
-        Some(Rts { id, start, block_count: word(2)?, list: word(3)?, types: word(4)? })
+        let (block_count, list, types) = (word(4)?, word(5)?, word(6)?);
+        Some(Rts { id, start, withdrawals, block_count, list, types })
             .filter(|rts| body.len() == 8 * Rts::WORDS && rts.block_count > 1)
     }
 }
@@ -180,14 +185,15 @@ mod tests {
 
     #[test]
     fn bodies_come_back_whole_and_others_are_refused() {
-        let rts = Rts::contiguous(0x0102_0304_0506_0708, std::ptr::null::<u8>().wrapping_sub(2));
+        let rts =
+            Rts::contiguous(0x0102_0304_0506_0708, std::ptr::null::<u8>().wrapping_sub(2), (3, 4));
         let laid_out = Rts { block_count: 7, list: 1 << 40, types: 9, ..rts };
         for (rts, long) in [(rts, 16), (laid_out, 40)] {
             let (body, len) = rts.encode();
             assert_eq!((Rts::decode(&body[..len]), len), (Some(rts), long));
             assert_eq!((Rts::decode(&body[..len - 1]), Rts::decode(&[])), (None, None));
         }
-        assert_eq!(Rts::decode(&[0; 40]), None);
+        assert_eq!(Rts::decode(&[0; 56]), None);
         let head = head(CTS, [1, 2, 3]);
         let cts = Cts { id: 1, tag: 2, cleared: 3, size: 4096 };
         assert_eq!(Cts::decode(&head, &4096_u64.to_le_bytes()), Some(cts));

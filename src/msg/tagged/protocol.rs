@@ -103,7 +103,10 @@ impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
         let peer = slot.peer;
         let error = result.err().map(|e| MsgError::from(context.attribute_failure(peer, e)));
         match slot.phase {
-            Phase::Eager if !slot.delivery_query => one_less(state, at, error),
+            Phase::Eager if !slot.delivery_query => {
+                slot.delivery_query = true;
+                one_less(state, at, error);
+            }
             Phase::Transfer => self.piece_ended(context, state, at, error),
             _ => {}
         }

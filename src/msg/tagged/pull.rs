@@ -13,6 +13,7 @@ use super::slots::Slot;
 use super::staging::Staging;
 use super::state::{State, TaggedProtocol};
 use super::tokens;
+use crate::datatype::Layout;
 use crate::device::{Context, Medium, Method, Shape, fragment_of};
 use crate::msg::error::MsgError;
 use crate::msg::types::LaidOut;
@@ -33,14 +34,18 @@ pub(super) fn rts_of<N: Netmod>(
     context: &Context<N>,
     slot: &Slot,
     id: u64,
+    withdrawals: (u64, u64),
     list: &mut Vec<Block>,
 ) -> Rts {
-    let Some(layout) = &slot.layout else { return Rts::contiguous(id, slot.buf) };
+    let Some(layout) = &slot.layout else {
+        return Rts::contiguous(id, slot.buf, withdrawals);
+    };
     let (first, _) = layout.true_bounds().unwrap_or((0, 0));
     let address = |offset: i64| slot.buf.wrapping_offset(offset as isize) as u64;
     let mut rts = Rts {
         id,
         start: address(first),
+        withdrawals,
         block_count: layout.blocks(),
         list: 0,
         types: slot.laid_out().map_or(0, LaidOut::types),
@@ -58,8 +63,31 @@ pub(super) fn rts_of<N: Netmod>(
 
 impl TaggedProtocol {
     /// Copies a whole message out of its sender's memory. Returns false if it
-    /// must be sent instead.
+    /// must be sent instead, or its sender has withdrawn it, which a CTS is answered with.
     pub(super) fn pull<N: Netmod>(
+        &self,
+        context: &Context<N>,
+        state: &mut State,
+        at: u32,
+        rts: &Rts,
+    ) -> bool {
+        let slot = state.slots.at(at);
+        let (peer, length) = (slot.peer, slot.length);
+        if rts.is_contiguous() && slot.layout.is_none() {
+            let into = (slot.buf, length as usize);
+            // SAFETY: the buffer is writable until the request is done.
+            return unsafe { context.pull_while(peer, rts.start, into, rts.withdrawals) };
+        }
+        let (address, count) = rts.withdrawals;
+        let mut said = 0_u64;
+        self.pull_laid_out(context, state, at, rts)
+            // SAFETY: a word.
+            && unsafe { context.pull(peer, address, (&raw mut said).cast(), size_of_val(&said)) }
+            && said == count
+    }
+
+    /// The same where one side is not contiguous, whether it is withdrawn or not.
+    fn pull_laid_out<N: Netmod>(
         &self,
         context: &Context<N>,
         state: &mut State,
@@ -70,11 +98,8 @@ impl TaggedProtocol {
         let slot = slots.at(at);
         let (peer, length) = (slot.peer, slot.length);
         if rts.is_contiguous() {
-            let Some(layout) = &slot.layout else {
-                // SAFETY: the buffer is writable until the request is done.
-                return unsafe { context.pull(peer, rts.start, slot.buf, length as usize) };
-            };
-            if choose(length, layout.blocks(), 1) == Method::Pack {
+            let blocks = slot.layout.as_ref().map_or(1, Layout::blocks);
+            if choose(length, blocks, 1) == Method::Pack {
                 return pull_packed(context, staging, slot, rts.start);
             }
             return pull_list(context, slot, &[[rts.start, length]]);

@@ -44,7 +44,8 @@ impl TaggedProtocol {
         let slot = state.slots.at(at);
         let head = head(RTS, [slot.channel, slot.bits, slot.length]);
         let mut list = Vec::new();
-        let (rts, len) = pull::rts_of(context, slot, id, &mut list).encode();
+        let (rts, len) =
+            pull::rts_of(context, slot, id, self.withdrawals.told(), &mut list).encode();
         context.transmit_copy(slot.peer, head, &rts[..len])?;
         slot.list = list;
         flow.credit.spend(0);

@@ -47,8 +47,8 @@ pub(super) struct Slot {
     pub(super) cancelled: bool,
     /// A synchronous send.
     pub(super) synchronous: bool,
-    /// Of a receive: its sender has a delivery query open. Of a send: the query
-    /// was answered, and the provider may never complete it.
+    /// Of a receive: its sender has a delivery query open. Of a whole send: the provider
+    /// has none of it any more, or its receiver has it all, whatever the provider says.
     pub(super) delivery_query: bool,
     /// The caller's buffer is borrowed: no provider gets to see it.
     pub(super) borrowed: bool,
@@ -179,7 +179,7 @@ impl Slot {
 
     /// Returns true for a send whose provider has its bytes, or some.
     pub(super) fn is_given_away(&mut self) -> bool {
-        self.phase == Phase::Eager || self.sender().is_some()
+        (self.phase == Phase::Eager && !self.delivery_query) || self.sender().is_some()
     }
 
     /// The pieces of a rendezvous that go or come.

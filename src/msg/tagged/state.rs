@@ -14,6 +14,7 @@ use crate::netmod::Netmod;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// What a peer sent before it died may still be on its way through the kernel.
@@ -25,6 +26,25 @@ pub(super) struct TaggedProtocol {
     pub(super) flows: Flows,
     /// Longest piece of a rendezvous, bytes.
     pub(super) longest: u64,
+    pub(super) withdrawals: Withdrawals,
+}
+
+/// How many announced messages were ended before their receivers had them. These read it in this
+/// process's memory, behind what they copied: it was another before the buffer is the caller's.
+pub(super) struct Withdrawals(Box<AtomicU64>);
+
+impl Withdrawals {
+    /// Its address, and what it is.
+    pub(super) fn told(&self) -> (u64, u64) {
+        let at = (&raw const *self.0).expose_provenance();
+        (at as u64, self.0.load(Ordering::Relaxed))
+    }
+
+    #[cold]
+    pub(super) fn add(&self) {
+        // (Acquire: nothing that the caller writes then is before it.)
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
 }
 
 pub(super) struct State {
@@ -125,6 +145,7 @@ impl TaggedProtocol {
             }),
             flows: Flows::new(context)?,
             longest: crate::settings::BULK_PIECE.get().unwrap_or(1 << 30),
+            withdrawals: Withdrawals(Box::default()),
         })
     }
 
