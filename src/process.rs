@@ -2,7 +2,7 @@
 
 use std::io::Error;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A process of this machine, named for good: pids are reused, a pid with
 /// its start time is not.
@@ -113,10 +113,13 @@ pub(crate) fn has_exited(pidfd: &OwnedFd) -> bool {
     !matches!(poll(&mut entry, Duration::ZERO), Ok(0))
 }
 
-/// Polls `fds`, repeating when a signal interrupts; `limit` 0 returns at once.
+/// Polls `fds`, going on for what is left of `limit` when a signal interrupts, however often
+/// they come; 0 returns at once.
 pub(crate) fn poll(fds: &mut [libc::pollfd], limit: Duration) -> std::io::Result<usize> {
-    let millis = limit.as_millis().min(i32::MAX as u128) as i32;
+    let start = (!limit.is_zero()).then(Instant::now);
+    let mut left = limit;
     loop {
+        let millis = left.as_millis().min(i32::MAX as u128) as i32;
         // SAFETY: pointer and length describe the caller's live slice.
         let ready = unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, millis) };
         if ready >= 0 {
@@ -126,6 +129,7 @@ pub(crate) fn poll(fds: &mut [libc::pollfd], limit: Duration) -> std::io::Result
         if error.kind() != std::io::ErrorKind::Interrupted {
             return Err(error);
         }
+        left = start.map_or(limit, |start| limit.saturating_sub(start.elapsed()));
     }
 }
 

@@ -47,6 +47,18 @@ pub(crate) fn explained(text: String) -> String {
     }
 }
 
+/// Whether this process may make names in the node's shared memory.
+///
+/// # Errors
+/// It is not there, read-only, or another's.
+pub(crate) fn check_shared_memory() -> std::io::Result<()> {
+    // SAFETY: a C string.
+    match unsafe { libc::access(c"/dev/shm".as_ptr(), libc::W_OK | libc::X_OK) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
 /// Bytes that there is space for in the node's shared memory, none without a name to give;
 /// `None` where that cannot be asked for.
 pub(crate) fn shared_memory() -> Option<u64> {
@@ -143,6 +155,20 @@ fn is_bound() -> bool {
     let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let capabilities = capabilities.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
     !is_root && capabilities.is_some_and(|bits| bits & EXEMPT == 0)
+}
+
+/// Returns true if the system has refused this thread memory since [`forget_refusal`], by the last
+/// call that failed: libraries say that they have no space now, and try again.
+pub(crate) fn was_refused() -> bool {
+    io::Error::last_os_error().raw_os_error() == Some(libc::ENOMEM)
+}
+
+/// What was refused until now does not count.
+pub(crate) fn forget_refusal() {
+    if was_refused() {
+        // SAFETY: no descriptor; that it fails is what it is called for.
+        unsafe { libc::close(-1) };
+    }
 }
 
 /// Bytes that this process may still map; `None` where there is no limit, or

@@ -123,7 +123,8 @@ fn code_of(e: &DeviceError) -> code {
         DeviceError::PeerDied { .. } | DeviceError::Boot(BootError::PeerDied { .. }) => {
             code::RANKWAY_ERR_PEER_DIED
         }
-        DeviceError::Net(NetError::NoSpace { .. } | NetError::NoAddressSpace { .. }) => {
+        DeviceError::Net(NetError::NoSpace { .. } | NetError::NoAddressSpace { .. })
+        | DeviceError::Peer { error: NetError::NoAddressSpace { .. }, .. } => {
             code::RANKWAY_ERR_MEMORY
         }
         DeviceError::Net(

@@ -9,7 +9,8 @@
 //! the processes end.
 //!
 //! Behind those rings are some for guests: processes of other jobs on this machine take one
-//! each, the first that is free, and sign it with the name that they have there.
+//! each, the first that is free, and sign it with the name that they have there. The head says
+//! which process has it, so that the ring of one that died at any moment is for others.
 //!
 //! Where a memory file cannot be shared (another pid namespace, a job of one that meets no
 //! other), packets take the provider; each direction goes by itself.
@@ -19,6 +20,8 @@
 
 use crate::netmod::HEAD;
 use crate::shm::bell::{Bell, Sleeper};
+use crate::shm::element_lock::Holder;
+use crate::shm::lock_word::LockWord;
 use crate::shm::ring::{self, BYTES, Corrupt, Reader, Writer};
 use crate::shm::segment::{self, PAGE, Place, Segment, Shared};
 use crate::shm::word::Word;
@@ -31,8 +34,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The longest body of a packet.
 pub(super) const LONGEST: usize = ring::LONGEST;
-/// "rankway1", as a number.
-const MAGIC: u64 = u64::from_le_bytes(*b"rankway1");
+/// "rankway2", as a number.
+const MAGIC: u64 = u64::from_le_bytes(*b"rankway2");
 /// Processes of a node that fit in the head's bits.
 const MOST: u32 = 8192;
 /// Rings for guests.
@@ -52,8 +55,10 @@ struct Head {
     bell: Bell,
     /// Rings signed so far.
     signed: CachePadded<AtomicU32>,
-    /// Which ones are taken, by rank on the node, guests behind.
+    /// Which ones are taken, by rank on the node.
     which: [AtomicU64; MOST as usize / 64],
+    /// Guests' processes ([`Holder`]), by place.
+    guests: [LockWord; GUESTS as usize],
 }
 
 #[repr(C, align(64))]
@@ -117,15 +122,46 @@ impl Map {
         Some((self.head().which.get(place as usize / 64)?, 1 << (place % 64)))
     }
 
-    /// Takes a ring that nobody has.
+    /// Takes the ring of a rank on the node, which nobody has.
     fn claim(&self, place: u32) -> bool {
         let mark = self.mark(place);
         mark.is_some_and(|(word, bit)| word.fetch_or(bit, Ordering::AcqRel) & bit == 0)
     }
 
-    fn is_claimed(&self, place: u32) -> bool {
-        let mark = self.mark(place);
-        mark.is_some_and(|(word, bit)| word.load(Ordering::Acquire) & bit != 0)
+    /// Takes a ring for guests, of those behind so many places: one that nobody has, or whose
+    /// process has ended before it signed. Where others have ended the owner is told.
+    fn claim_as_guest(&self, places: u32) -> Option<u32> {
+        let me = Holder::current().bits();
+        let words = || (places..Map::rings(places)).zip(&self.head().guests);
+        let free = words().find(|(_, word)| word.try_take(me).is_ok());
+        let mut signed = false;
+        let found = free.or_else(|| {
+            words().find(|&(place, word)| {
+                let Some(holder) = word.holder().filter(has_ended) else { return false };
+                // SAFETY: a ring of the map.
+                let has_signed = unsafe { ring::sender(self.ring(place)) }.is_some();
+                signed |= has_signed;
+                !has_signed && word.take_over(holder, me).is_ok()
+            })
+        });
+        if found.is_none() && signed {
+            self.head().signed.0.fetch_add(1, Ordering::Release);
+        }
+        found.map(|(place, _)| place)
+    }
+
+    /// The process of the guest at a place behind so many.
+    fn guest(&self, place: u32, places: u32) -> Option<&LockWord> {
+        self.head().guests.get(place.checked_sub(places)? as usize)
+    }
+
+    fn is_claimed(&self, place: u32, places: u32) -> bool {
+        match self.guest(place, places) {
+            Some(word) => word.holder().is_some(),
+            None => {
+                self.mark(place).is_some_and(|(word, bit)| word.load(Ordering::Acquire) & bit != 0)
+            }
+        }
     }
 
     /// Signs the ring at a place that was claimed: that of `sender`.
@@ -138,6 +174,12 @@ impl Map {
         head.signed.0.fetch_add(1, Ordering::Release);
         Some(writer)
     }
+}
+
+/// Returns true if a guest's process is no more. (Of one whose own /proc is another's the number
+/// says nothing here.)
+fn has_ended(&guest: &u64) -> bool {
+    guest >> 32 != 0 && Holder::from_bits(guest).has_ended()
 }
 
 /// What becomes of a guest.
@@ -266,16 +308,23 @@ impl Inbox {
                     self.readers.borrow_mut().push(guest);
                 }
                 Greeting::NotYet => self.unknown.borrow_mut().push(guest),
-                Greeting::Refused => self.shut.borrow_mut().push(guest),
+                Greeting::Refused => {
+                    // (Its name may be another's number.)
+                    guest.set_peer(u32::MAX);
+                    self.shut.borrow_mut().push(guest);
+                }
             }
         }
         self.signed.set(signed.wrapping_sub(u32::from(!self.unknown.borrow().is_empty())));
     }
 
     fn find_signed(&self) {
+        self.drop_ended();
         let (mut readers, mut unknown) = (self.readers.borrow_mut(), self.unknown.borrow_mut());
         let shut = self.shut.borrow();
-        for place in (0..Map::rings(self.places)).filter(|&place| self.map.is_claimed(place)) {
+        for place in
+            (0..Map::rings(self.places)).filter(|&place| self.map.is_claimed(place, self.places))
+        {
             let start = self.map.ring(place);
             if !readers.iter().chain(&*shut).chain(&*unknown).any(|r| r.start() == start) {
                 let list = if place < self.places { &mut *readers } else { &mut *unknown };
@@ -298,15 +347,38 @@ impl Inbox {
     /// A guest's ring is free for another. Its process has ended.
     pub(super) fn forget_guest(&self, number: u32) {
         for list in [&self.readers, &self.shut] {
-            let mut list = list.borrow_mut();
-            for guest in list.extract_if(.., |reader| self.is_guest(reader, number)) {
-                let offset = guest.start() as usize - self.map.0.start() as usize;
-                let place = ((offset - PAGE) / BYTES) as u32;
-                if self.map.0.clear(offset, BYTES)
-                    && let Some((word, bit)) = self.map.mark(place)
-                {
-                    word.fetch_and(!bit, Ordering::Release);
-                }
+            self.give_back(&mut list.borrow_mut(), |reader| self.is_guest(reader, number));
+        }
+    }
+
+    /// Rings of guests that nobody forgets, for nobody knows them: they were refused, or ended
+    /// before they said who they are.
+    fn drop_ended(&self) {
+        let ended = |reader: &Reader| {
+            let holder = self.word_of(reader).and_then(LockWord::holder);
+            holder.is_some_and(|holder| has_ended(&holder))
+        };
+        self.give_back(&mut self.shut.borrow_mut(), |reader| {
+            reader.peer() == u32::MAX && ended(reader)
+        });
+        self.give_back(&mut self.unknown.borrow_mut(), |reader| {
+            ended(reader) && !reader.has_some()
+        });
+    }
+
+    /// Whose a ring is, if it is a guest's.
+    fn word_of(&self, reader: &Reader) -> Option<&LockWord> {
+        let offset = reader.start() as usize - self.map.0.start() as usize;
+        self.map.guest(((offset - PAGE) / BYTES) as u32, self.places)
+    }
+
+    fn give_back(&self, list: &mut Vec<Reader>, which: impl Fn(&Reader) -> bool) {
+        for guest in list.extract_if(.., |reader| which(reader)) {
+            let offset = guest.start() as usize - self.map.0.start() as usize;
+            if self.map.0.clear(offset, BYTES)
+                && let Some(word) = self.word_of(&guest)
+            {
+                word.give_back();
             }
         }
     }
@@ -385,7 +457,11 @@ impl Outbox {
         if places > MOST || Map::bytes(places) != len {
             return None;
         }
-        let place = (places..Map::rings(places)).find(|&place| map.claim(place))?;
+        let place = map.claim_as_guest(places).or_else(|| {
+            map.head().bell.join();
+            map.head().bell.ring(pid);
+            None
+        })?;
         Some(Outbox { writer: map.sign(place, name)?, pid, map })
     }
 
@@ -467,140 +543,4 @@ impl Outbox {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// An inbox of this process, and an outbox to it from each other rank.
-    fn pair(ranks: u32) -> Option<(Inbox, Vec<Outbox>)> {
-        let owner = Owner { job: 7, peer: 0, context: 0, places: ranks };
-        let inbox = Inbox::open(owner).ok()??;
-        let out = (1..ranks)
-            .map(|rank| Outbox::open(inbox.place(), &owner, rank, rank).unwrap().unwrap());
-        let out = out.collect();
-        Some((inbox, out))
-    }
-
-    fn send(outbox: &Outbox, word: u64) {
-        // SAFETY: a body of no bytes.
-        assert!(unsafe { outbox.put(2, [word, 0, 0], std::ptr::null(), 0) });
-    }
-
-    fn received(inbox: &Inbox) -> (Vec<(u32, u64)>, Vec<u32>) {
-        received_with(inbox, |_| unreachable!("no guests"))
-    }
-
-    fn received_with(
-        inbox: &Inbox,
-        greet: impl FnMut(&mut Reader) -> Greeting,
-    ) -> (Vec<(u32, u64)>, Vec<u32>) {
-        let (mut got, mut lost) = (Vec::new(), Vec::new());
-        let take = |from, first: u64, words: [u64; 3], _: &[u8]| {
-            got.push((from, words[0]));
-            first as u8 == 2
-        };
-        inbox.poll(take, |peer| lost.push(peer), greet);
-        (got, lost)
-    }
-
-    #[test]
-    #[cfg_attr(miri, ignore = "shares memory files")]
-    fn a_corrupt_ring_is_told_of_once_and_the_others_go_on() {
-        let (inbox, out) = pair(4).unwrap();
-        out.iter().for_each(|outbox| send(outbox, 1));
-        assert_eq!(received(&inbox).0, [(1, 1), (2, 1), (3, 1)]);
-        assert!(inbox.arm().is_some());
-        // The next slot of rank 2's ring, behind the two lines and one packet.
-        let ring = inbox.map.ring(2).wrapping_add(2 * 64 + 32).cast::<u64>();
-        // SAFETY: within the map.
-        unsafe { ring.write(u64::MAX >> 1) };
-        assert!(inbox.arm().is_none(), "something is there");
-        send(&out[0], 2);
-        send(&out[2], 2);
-        assert_eq!(received(&inbox), (vec![(1, 2), (3, 2)], vec![2]));
-        assert!(inbox.arm().is_some(), "what is corrupt keeps nobody awake");
-        // Nor does it come back with the next who signs.
-        inbox.map.head().signed.0.fetch_add(1, Ordering::Relaxed);
-        send(&out[0], 3);
-        assert_eq!(received(&inbox), (vec![(1, 3)], vec![]));
-        assert!(inbox.arm().is_some());
-    }
-
-    #[test]
-    #[cfg_attr(miri, ignore = "shares memory files")]
-    fn what_peers_write_in_the_head_is_not_believed() {
-        let (inbox, out) = pair(2).unwrap();
-        // SAFETY: of the head, which is this test's.
-        unsafe { (*inbox.map.0.start().cast::<Head>()).places = u32::MAX };
-        for word in &inbox.map.head().which {
-            word.store(u64::MAX, Ordering::Relaxed);
-        }
-        send(&out[0], 5);
-        assert_eq!(received(&inbox).0, [(1, 5)]);
-    }
-
-    #[test]
-    #[cfg_attr(miri, ignore = "shares memory files")]
-    fn guests_are_read_once_they_are_known_and_their_rings_are_used_again() {
-        let (inbox, out) = pair(2).unwrap();
-        assert_eq!(received(&inbox), (vec![], vec![]), "finds the member");
-        assert!(
-            Outbox::open_as_guest(inbox.place(), u32::MAX).unwrap().is_none(),
-            "cannot be signed"
-        );
-        let guest = |name| Outbox::open_as_guest(inbox.place(), name).unwrap();
-        // As long as it says nothing nobody waits for it, and it wakes who sleeps.
-        let first = guest(900).unwrap();
-        let not_yet = |_: &mut Reader| Greeting::NotYet;
-        assert_eq!(received_with(&inbox, not_yet).0, []);
-        assert!(inbox.arm().is_some());
-        send(&first, 7);
-        assert!(inbox.arm().is_none(), "a guest has said something");
-        assert_eq!(received_with(&inbox, not_yet).0, [], "who is not known is not read");
-        send(&out[0], 1);
-        let known = |guest: &mut Reader| Greeting::Known(guest.peer() - 800);
-        assert_eq!(received_with(&inbox, known).0, [(1, 1), (100, 7)]);
-        assert!(inbox.has_guest(100) && !inbox.has_guest(1), "a member is no guest");
-        // All others, and one too many.
-        let more: Vec<Outbox> = (1..GUESTS).map(|at| guest(900 + at).unwrap()).collect();
-        assert!(guest(999).is_none());
-        more.iter().for_each(|outbox| send(outbox, 8));
-        let refused = |guest: &mut Reader| match guest.peer() {
-            901 => Greeting::Refused,
-            name => Greeting::Known(name - 800),
-        };
-        assert_eq!(received_with(&inbox, refused).0.len(), GUESTS as usize - 2);
-        assert!(inbox.arm().is_some(), "who was refused keeps nobody awake");
-        send(&first, 9);
-        assert_eq!(received(&inbox).0, [(100, 9)]);
-        // It has ended: the next finds its ring as if never used.
-        drop(first);
-        inbox.forget_guest(100);
-        inbox.forget_guest(1);
-        assert!(!inbox.has_guest(100));
-        let next = guest(999).unwrap();
-        send(&next, 10);
-        send(&out[0], 2);
-        assert_eq!(received_with(&inbox, known).0.iter().copied().max(), Some((199, 10)));
-        assert!(guest(1000).is_none());
-    }
-
-    #[test]
-    #[cfg_attr(miri, ignore = "shares memory files")]
-    fn a_sleeper_is_woken_with_and_without_barriers() {
-        for fences in [false, true] {
-            let (inbox, out) = pair(2).unwrap();
-            if fences {
-                inbox.map.head().bell.demand_fences();
-            }
-            assert_eq!(received(&inbox), (vec![], vec![]), "finds the ring");
-            for word in 0..1000 {
-                let fd = inbox.arm().unwrap();
-                send(&out[0], word);
-                let mut entry = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-                // SAFETY: one entry.
-                assert_eq!(unsafe { libc::poll(&mut entry, 1, 5000) }, 1, "{word} {fences}");
-                assert_eq!(received(&inbox).0, [(1, word)]);
-            }
-        }
-    }
-}
+mod tests;

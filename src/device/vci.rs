@@ -13,10 +13,12 @@ use super::DeviceError;
 use super::business_card::BusinessCard;
 use super::context::Context;
 use super::link::{Link, State};
+use super::liveness::lacks_descriptor;
 use super::packet::{Class, Head, Route};
 use super::questions::Asker;
 use crate::av::Transport;
 use crate::netmod::{AGAIN, NetError, Netmod, UNSUPPORTED};
+use crate::ulimit;
 
 /// "Where is your context `words[0]`? Mine are the addresses in the body." And one that is being
 /// closed: "I am the `words[1]`th here."
@@ -48,8 +50,11 @@ impl<N: Netmod> Context<N> {
             let number = if closing { self.device().closed_of(self.index()) + 1 } else { 0 };
             let words = [u64::from(self.index()), number, 0];
             let head = Head::new(Class::Link, ASK, words);
-            if let Ok(route) = self.first_route(peer) {
-                let _ = self.send_loose((peer, true), route, head, &business_card.encode());
+            let Ok(route) = self.first_route(peer) else { continue };
+            let rc = self.send_loose((peer, true), route, head, &business_card.encode());
+            // (What was sent before may be there all the same.)
+            if rc < 0 && rc != AGAIN && !closing {
+                self.break_link(peer, self.explain(route, peer, rc));
             }
         }
     }
@@ -123,13 +128,20 @@ impl<N: Netmod> Context<N> {
         Ok(())
     }
 
-    /// A peer's context of this index, and these addresses, is not reached from here, if it is for
-    /// want of space (else it may have been closed): tells the peer, and the context here.
+    /// A peer's context of this index, and these addresses, is not reached from here: tells the
+    /// peer, which would ask for ever, and, if it is for want of space (else it may have been
+    /// closed, as only the peer knows), the context here. Where it is for want of a descriptor there
+    /// may be one later.
+    #[cold]
     fn refuse(&self, peer: u32, index: u32, business_card: &BusinessCard, why: &DeviceError) {
-        if !matches!(why, DeviceError::Peer { error: NetError::Full { .. }, .. }) {
-            return;
+        match why {
+            DeviceError::PeerDied { .. } => return,
+            DeviceError::Peer { error: NetError::Full { .. }, .. } => {
+                self.device().add_refusal(peer, index);
+            }
+            why if lacks_descriptor(why) || ulimit::starves(true) => return,
+            _ => {}
         }
-        self.device().add_refusal(peer, index);
         let _ = self.tell_refused(peer, index, business_card);
     }
 
@@ -186,7 +198,11 @@ impl<N: Netmod> Context<N> {
                 .inspect_err(|why| self.refuse(peer, index, business_card, why))?,
         };
         let head = Head::new(Class::Link, ANSWER, [u64::from(index), 0, 0]);
-        let _ = self.send_loose((peer, true), route, head, &mine.encode());
+        let rc = self.send_loose((peer, true), route, head, &mine.encode());
+        if rc < 0 && rc != AGAIN {
+            let why = DeviceError::peer(peer, self.explain(route, peer, rc));
+            self.refuse(peer, index, business_card, &why);
+        }
         Ok(())
     }
 
@@ -200,6 +216,10 @@ impl<N: Netmod> Context<N> {
             match opened {
                 Err(DeviceError::Net(why) | DeviceError::Peer { error: why, .. }) => {
                     self.break_link(peer, why);
+                }
+                Err(why @ DeviceError::BadBusinessCard { .. }) => {
+                    let (provider, reason) = ("rankway".into(), why.to_string());
+                    self.break_link(peer, NetError::Address { provider, reason });
                 }
                 other => return other,
             }
@@ -252,5 +272,76 @@ impl<N: Netmod> Context<N> {
         {
             netmod.remove(endpoint, dest);
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a rank that fails ends the test")]
+mod tests {
+    use super::*;
+    use crate::boot::in_process::Job;
+    use crate::device::{Options, open_over};
+    use crate::netmod::in_process::InProcess;
+    use std::rc::Rc;
+    use std::sync::{Barrier, OnceLock};
+
+    type First = Rc<Context<InProcess>>;
+
+    /// Rank 0's further context, of this business card, speaks to rank 1's, which is not there, until
+    /// its question has ended; `peer` is called with rank 1's first one before, and may keep it.
+    fn question_ends(peer: impl Fn(First, &BusinessCard) -> Option<First> + Sync) {
+        let (job, met) = (Job::new(2, std::thread::yield_now).unwrap(), Barrier::new(2));
+        let business_card = OnceLock::new();
+        std::thread::scope(|scope| {
+            for rank in 0..2 {
+                let (job, met, business_card, peer) = (&job, &met, &business_card, &peer);
+                scope.spawn(move || {
+                    let boot = job.rank(rank).unwrap();
+                    let options = Options::default().threads(true);
+                    let first: First = open_over(boot, &options).unwrap();
+                    if rank == 1 {
+                        met.wait();
+                        let _kept = peer(first, business_card.get().unwrap());
+                        met.wait();
+                        met.wait();
+                        return;
+                    }
+                    let further = first.device().context_at(1).unwrap();
+                    business_card.set(further.business_card().unwrap()).unwrap();
+                    met.wait();
+                    met.wait();
+                    let head = Head::new(Class::Tagged, 0, [0; 3]);
+                    further.transmit_copy(1, head, &[]).unwrap();
+                    while further.links.link(1).unwrap().state() != State::Broken {
+                        first.progress().unwrap();
+                        further.progress().unwrap();
+                        further.give_up_refusers();
+                    }
+                    let why = further.check_open(1).unwrap_err();
+                    assert_eq!(why.rank(), Some(1), "{why}");
+                    met.wait();
+                });
+            }
+        });
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "polls for some time")]
+    fn a_question_that_the_network_refuses_ends() {
+        question_ends(|first, _| {
+            drop(first);
+            None
+        });
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "polls for some time")]
+    fn who_queries_hears_of_any_refusal_of_its_addresses() {
+        question_ends(|first, business_card| {
+            let (provider, reason) = ("in-process".into(), "not there".into());
+            let why = DeviceError::peer(0, NetError::Address { provider, reason });
+            first.refuse(0, 1, business_card, &why);
+            Some(first)
+        });
     }
 }

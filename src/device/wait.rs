@@ -12,7 +12,7 @@ use super::context::Context;
 use super::failures::LIVENESS_INTERVAL;
 use super::walks::SILENCE;
 use crate::av::Transport;
-use crate::netmod::{AGAIN, Netmod};
+use crate::netmod::{AGAIN, NetError, Netmod};
 use crate::ulimit;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
@@ -34,6 +34,8 @@ const NAP_FRACTION: u32 = 16;
 /// Nothing came in for this long before a wait asks whether connections are
 /// missing because this process may open no more descriptors.
 const STARVING: Duration = Duration::from_secs(3);
+/// What a library takes at a time: libfabric's rxm 17 MiB for packets.
+const POOL: u64 = 20 << 20;
 
 /// What a waiting loop found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,6 +225,8 @@ impl<N: Netmod> Context<N> {
         let begun = Instant::now();
         let mut asked = begun;
         let mut quiet = Quiet::new(self);
+        ulimit::forget_refusal();
+        let mut refused = false;
         loop {
             match self.check_liveness(peers) {
                 // The handler tells with the next progress.
@@ -238,6 +242,10 @@ impl<N: Netmod> Context<N> {
                 if quiet.since.elapsed() > STARVING && ulimit::starves(what == For::Space) {
                     return Err(DeviceError::NoDescriptor { peer: peers.first().copied() });
                 }
+                if std::mem::take(&mut refused) && quiet.since.elapsed() > STARVING {
+                    self.check_memory(peers)?;
+                }
+                ulimit::forget_refusal();
             }
             let elsewhere = Instant::now();
             self.run_progress_hook();
@@ -255,7 +263,23 @@ impl<N: Netmod> Context<N> {
                     return Ok(());
                 }
             }
+            refused |= ulimit::was_refused();
         }
+    }
+
+    /// Nothing comes in, and the library is refused memory: it says that it has no space now, for
+    /// ever.
+    #[cold]
+    fn check_memory(&self, peers: &[u32]) -> Result<(), DeviceError> {
+        let Some(left) = ulimit::address_space().filter(|&left| left < POOL) else { return Ok(()) };
+        let network = self.endpoint(Transport::Network).or(self.endpoint(Transport::Local));
+        let provider = network.map(|(netmod, _)| netmod.caps().provider.clone());
+        let provider = provider.unwrap_or_default();
+        let error = NetError::NoAddressSpace { provider, left, needed: POOL };
+        Err(match peers.first() {
+            Some(&rank) => DeviceError::peer(rank, error),
+            None => error.into(),
+        })
     }
 
     /// What this thread may sleep on now: a descriptor of every open endpoint,

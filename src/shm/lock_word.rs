@@ -24,6 +24,11 @@ impl LockWord {
         self.change(ended, me)
     }
 
+    /// Who has it, if anybody.
+    pub(crate) fn holder(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Acquire)).filter(|&holder| holder != NOBODY)
+    }
+
     /// Pairs with the store of [`LockWord::give_back`]. (What a holder that ended has
     /// written, the system wrote before it took its memory away.)
     fn change(&self, from: u64, to: u64) -> Result<(), u64> {

@@ -9,7 +9,7 @@ pub(crate) mod bell;
 pub(crate) mod biased_lock;
 pub(crate) mod copy;
 pub(crate) mod element_lock;
-mod lock_word;
+pub(crate) mod lock_word;
 pub(crate) mod ring;
 pub(crate) mod segment;
 mod wake_flag;

@@ -28,7 +28,7 @@ mod asked;
 mod renewed;
 
 pub(crate) use asked::Asked;
-pub(crate) use renewed::{clear, renew, sender, take_renewed};
+pub(crate) use renewed::{clear, renew, sender, take};
 
 use super::word::Word;
 use std::cell::{Cell, UnsafeCell};

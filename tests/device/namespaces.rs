@@ -69,6 +69,15 @@ fn main() -> ExitCode {
             Err(why) => skipped.push(("little shared memory", why)),
         }
     }
+    let read_only = "mount -t tmpfs -o ro tmpfs /dev/shm && exec \"$@\"";
+    let read_only = ["unshare", "--mount", "sh", "-c", read_only, "sh"];
+    match permitted(&read_only) {
+        Ok(()) => {
+            let closed = Scenario::new("read-only shared memory/shm", 2, read_only_shared_memory);
+            all.push(closed.env("RANKWAY_PROVIDER", "shm").under(&read_only));
+        }
+        Err(why) => skipped.push(("read-only shared memory", why)),
+    }
     let no_proc = "mount -t tmpfs tmpfs /proc && exec \"$@\"";
     let no_proc = ["unshare", "--mount", "sh", "-c", no_proc, "sh"];
     match permitted(&no_proc) {
@@ -112,6 +121,15 @@ fn little_shared_memory(boot: Arc<dyn Boot>) -> Result {
     match <rankway::netmod::ucx::Ucx as Opens>::open(boot) {
         Ok(_) => Err("it opened".into()),
         Err(why) if why.contains("/dev/shm has space for") => Ok(()),
+        Err(why) => Err(format!("not by where: {why}")),
+    }
+}
+
+/// As is where it makes no names.
+fn read_only_shared_memory(boot: Arc<dyn Boot>) -> Result {
+    match <Ofi as Opens>::open(boot) {
+        Ok(_) => Err("it opened".into()),
+        Err(why) if why.contains("/dev/shm cannot be written to") => Ok(()),
         Err(why) => Err(format!("not by where: {why}")),
     }
 }

@@ -1,4 +1,5 @@
-//! Messages of peers that nothing was sent to, while there is no free descriptor to reach them.
+//! Messages of peers that nothing was sent to, while there is no free descriptor, or no memory, to
+//! reach them.
 
 use super::{Opens, pattern, same};
 use crate::ensure;
@@ -100,6 +101,45 @@ pub fn credit<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         for _ in 0..MANY {
             active.send(0, 1, &[], &[7; 8192]).map_err(text)?;
         }
+    }
+    world.barrier().map_err(text)
+}
+
+/// What this process may map: so much more than it has, or as much as it likes.
+fn limit_memory(more: Option<u64>) -> Result {
+    let statm = std::fs::read_to_string("/proc/self/statm").map_err(text)?;
+    let pages = statm.split(' ').next().and_then(|word| word.parse::<u64>().ok());
+    // SAFETY: asks for a constant of the system.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
+    let most = more.zip(pages).map(|(more, pages)| pages * page + more);
+    let rlim_cur = most.unwrap_or(libc::RLIM_INFINITY);
+    let limit = libc::rlimit { rlim_cur, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: a structure of ours.
+    ensure!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) } == 0, "setrlimit failed");
+    Ok(())
+}
+
+/// Rank 0 may map too little for what its library takes with the first message, which says that it
+/// has no space now, for ever: the wait says why, and once there is memory the message goes.
+pub fn memory<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let m = Messenger::open(&world).map_err(text)?;
+    let mut buf = [0; 8];
+    if world.rank() == 0 {
+        limit_memory(Some(4 << 20))?;
+        m.send(&pattern(0, 8), 1, 1).map_err(text)?;
+        let told = m.recv(&mut buf, 1, 2);
+        limit_memory(None)?;
+        if let Err(e) = told {
+            ensure!(e.peer() == Some(1) && e.to_string().contains("ulimit -v"), "{e}");
+            m.recv(&mut buf, 1, 2).map_err(text)?;
+        }
+        same("answer", &buf, &pattern(1, 8))?;
+    } else {
+        m.recv(&mut buf, 0, 1).map_err(text)?;
+        same("first", &buf, &pattern(0, 8))?;
+        m.send(&pattern(1, 8), 0, 2).map_err(text)?;
     }
     world.barrier().map_err(text)
 }

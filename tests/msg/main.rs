@@ -138,6 +138,9 @@ fn main() -> ExitCode {
     all.push(Scenario::new("first answers without descriptors/node", 3, descriptors::none::<Node>));
     all.push(Scenario::new("credit without descriptors/auto", 2, descriptors::credit::<Ofi>));
     all.push(Scenario::new("credit without descriptors/node", 2, descriptors::credit::<Node>));
+    let memory = Scenario::new("first message without memory/tcp", 2, descriptors::memory::<Ofi>);
+    let memory = memory.env("RANKWAY_PROVIDER", "tcp").env("RANKWAY_NODE_QUEUES", "0");
+    all.push(memory);
     // However layouts travel when the costs are others.
     for method in ["crossmemory", "pack"] {
         let mut add = |what: &str, body| {

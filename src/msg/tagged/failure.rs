@@ -8,15 +8,13 @@
 use super::eager::one_less;
 use super::packets::{self, QUERY};
 use super::slots::Phase;
-use super::state::{GRACE, Gone, Refusal, State, TaggedProtocol, Unexpected, UnexpectedBody};
+use super::state::{
+    GRACE, Gone, PATIENCE, Refusal, State, TaggedProtocol, Unexpected, UnexpectedBody,
+};
 use crate::device::{ANYBODY, Class, Context, Head};
 use crate::msg::error::MsgError;
 use crate::netmod::Netmod;
-use std::time::{Duration, Instant};
-
-/// How long who waits for anybody goes on after a death: for what others send meanwhile, and
-/// until a launcher knows what kind of end it was.
-const PATIENCE: Duration = Duration::from_secs(1);
+use std::time::Instant;
 
 impl TaggedProtocol {
     /// A peer is dead or its link is broken.
@@ -38,15 +36,21 @@ impl TaggedProtocol {
         context.schedule(Class::Tagged);
     }
 
-    /// Fails what is under way with peers that were lost some time ago, and tells who waits for
-    /// anybody.
+    /// Fails what is under way with peers that were lost some time ago, and sends whose receivers
+    /// ended as long ago, and tells who waits for anybody.
     pub(super) fn fail_lost<N: Netmod>(&self, context: &Context<N>, state: &mut State) {
         let now = Instant::now();
         while let Some(at) = state.dying.iter().position(|(_, when)| *when <= now) {
             let (peer, _) = state.dying.swap_remove(at);
             self.fail_all(context, state, peer);
         }
-        let (mut news, mut later) = (false, !state.dying.is_empty());
+        for (id, _) in state.refused.extract_if(.., |(_, when)| *when <= now) {
+            let known = state.slots.known(id).filter(|(_, slot)| slot.phase == Phase::Transfer);
+            if let Some((at, _)) = known {
+                state.slots.end(at, None);
+            }
+        }
+        let (mut news, mut later) = (false, !(state.dying.is_empty() && state.refused.is_empty()));
         for gone in state.gone.iter_mut().filter(|gone| gone.told.is_none()) {
             let due = now.duration_since(gone.since) > PATIENCE;
             gone.told = due.then(|| context.ended_badly(gone.peer));

@@ -188,7 +188,7 @@ mod tests {
         let rts =
             Rts::contiguous(0x0102_0304_0506_0708, std::ptr::null::<u8>().wrapping_sub(2), (3, 4));
         let laid_out = Rts { block_count: 7, list: 1 << 40, types: 9, ..rts };
-        for (rts, long) in [(rts, 16), (laid_out, 40)] {
+        for (rts, long) in [(rts, 32), (laid_out, 56)] {
             let (body, len) = rts.encode();
             assert_eq!((Rts::decode(&body[..len]), len), (Some(rts), long));
             assert_eq!((Rts::decode(&body[..len - 1]), Rts::decode(&[])), (None, None));

@@ -17,11 +17,12 @@ use super::pieces::{Piece, Receiver, Sender};
 use super::pull;
 use super::slots::{Phase, Slot};
 use super::staging::Staging;
-use super::state::{State, TaggedProtocol, Unexpected, UnexpectedBody};
+use super::state::{PATIENCE, State, TaggedProtocol, Unexpected, UnexpectedBody};
 use super::tokens;
 use crate::device::{Class, Context, Head, PIECE, fragment_of};
 use crate::msg::error::MsgError;
 use crate::netmod::{AGAIN, Bulk, NetError, Netmod};
+use std::time::Instant;
 
 /// What became of a piece that a provider was given.
 enum Issue {
@@ -145,6 +146,11 @@ impl TaggedProtocol {
         if failed && pieces.are_idle() {
             end(context, state, at);
         } else if first {
+            if slot.sender().is_some() {
+                // (What failed never comes there.)
+                let (peer, id) = (slot.peer, state.slots.id(at));
+                packets::send_word(context, peer, WITHDRAWN, id);
+            }
             self.give_up(context, state, at);
         } else if !failed {
             self.drive(context, state, at);
@@ -198,7 +204,9 @@ impl TaggedProtocol {
             slot.fail(error);
             return end(context, state, at);
         }
+        let id = state.slots.id(at);
         self.call_off(context, state, at, error);
+        self.end_later(context, state, id);
     }
 
     /// Ends a rendezvous with an error, once nobody has any of its pieces.
@@ -216,6 +224,16 @@ impl TaggedProtocol {
             return end(context, state, at);
         }
         self.give_up(context, state, at);
+    }
+
+    /// A provider may keep the pieces of a send for ever that its receiver does not wait for any
+    /// more: nobody reads them then, and the send ends without them.
+    fn end_later<N: Netmod>(&self, context: &Context<N>, state: &mut State, id: u64) {
+        let known = state.slots.known(id);
+        if known.is_some_and(|(_, slot)| slot.phase == Phase::Transfer && slot.sender().is_some()) {
+            state.refused.push((id, Instant::now() + PATIENCE));
+            context.schedule(Class::Tagged);
+        }
     }
 
     /// Takes back what is under way of a rendezvous.
@@ -443,6 +461,61 @@ mod tests {
                 netmod.cancel(endpoint, token);
             });
         }
+    }
+
+    /// A long send, and a provider that keeps `pieces` more of it than it has; of those `failed`
+    /// fail. It ends with an error all the same.
+    fn kept(tagged: &Tagged<InProcess>, pieces: usize, failed: usize) -> MsgError {
+        let (context, protocol) = (tagged.context(), tagged.protocol());
+        let bytes = vec![1; LONG];
+        // SAFETY: done before the buffer goes.
+        let at = unsafe { tagged.begin_send(TO, &bytes, false) }.unwrap().unwrap();
+        while protocol.state.borrow_mut().slots.at(at).sender().is_none() {
+            context.progress().unwrap();
+        }
+        for _ in 0..pieces {
+            protocol.state.borrow_mut().slots.at(at).issued_piece(false);
+        }
+        for _ in 0..failed {
+            let error = InProcess::open().explain("send_bulk", -(libc::EIO as isize));
+            let error = MsgError::from(crate::device::DeviceError::Net(error));
+            protocol.piece_ended(context, &mut protocol.state.borrow_mut(), at, Some(error));
+        }
+        while !protocol.is_done(at) {
+            context.progress().unwrap();
+        }
+        protocol.collect(at).unwrap_err()
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "long messages")]
+    fn a_send_that_its_provider_keeps_ends_once_the_receiver_has_ended() {
+        let send = |tagged: &Tagged<InProcess>| {
+            let error = kept(tagged, 1, 0);
+            assert!(matches!(error, MsgError::GivenUp { rank: 1 }), "{error}");
+        };
+        two(send, |tagged, buf| {
+            let (netmod, endpoint) = tagged.context().inbox(Transport::Network).unwrap();
+            let (tag, token) = (tokens::piece_tag(0, 2), tokens::token(9, 0));
+            let op = Bulk { buf: buf.as_mut_ptr(), len: 8, dest: 0, tag, token };
+            // SAFETY: taken back below, and nobody sends that.
+            assert_eq!(unsafe { netmod.recv_bulk(endpoint, op) }, PENDING);
+            tagged.recv(&FROM, &mut vec![0; LONG]).unwrap_err();
+            netmod.cancel(endpoint, token);
+        });
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "long messages")]
+    fn who_receives_hears_at_once_of_a_piece_that_failed() {
+        let send = |tagged: &Tagged<InProcess>| {
+            let error = kept(tagged, 2, 1);
+            assert!(error.to_string().contains("send_bulk failed"), "{error}");
+        };
+        two(send, |tagged, buf| {
+            let error = tagged.recv(&FROM, buf).unwrap_err();
+            assert!(matches!(error, MsgError::GivenUp { rank: 0 }), "{error}");
+        });
     }
 
     #[test]

@@ -20,6 +20,11 @@ use std::time::{Duration, Instant};
 /// What a peer sent before it died may still be on its way through the kernel.
 pub(super) const GRACE: Duration = Duration::from_millis(50);
 
+/// How long who waits for anybody goes on after a death: for what others send meanwhile, and
+/// until a launcher knows what kind of end it was. And a send, for what its provider does not give
+/// back, once its receiver has ended.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+
 /// The tagged messages of a context.
 pub(super) struct TaggedProtocol {
     pub(super) state: RefCell<State>,
@@ -58,6 +63,8 @@ pub(super) struct State {
     pub(super) stalled: Vec<u32>,
     /// Lost peers, and when what is under way with them fails.
     pub(super) dying: Vec<(u32, Instant)>,
+    /// Sends whose receiver has ended, and when they end, whatever the provider has of them.
+    pub(super) refused: Vec<(u64, Instant)>,
     /// Peers that are gone.
     pub(super) gone: Vec<Gone>,
     /// Channels on which who waits for anybody was told of the death of a sender.
@@ -137,6 +144,7 @@ impl TaggedProtocol {
                 tags: Tags::default(),
                 stalled: Vec::new(),
                 dying: Vec::new(),
+                refused: Vec::new(),
                 gone: Vec::new(),
                 told: Vec::new(),
                 forgets: 0,

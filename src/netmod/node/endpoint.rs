@@ -324,9 +324,10 @@ impl Endpoint {
         // What is announced from here on is looked at again.
         self.seen.set(self.rings.announced().load(Ordering::Acquire));
         let claimed = self.rings.claimed().load(Ordering::Acquire).min(self.places);
+        let few = self.places - claimed < FEW;
         let me = std::process::id();
         let mut incoming = self.incoming.borrow_mut();
-        if self.places - claimed < FEW {
+        if few {
             // SAFETY: its own ends, which go.
             incoming
                 .retain(|i| unsafe { i.shut || !self.rings.renew(i.place, &i.puts, &i.packets) });
@@ -342,7 +343,12 @@ impl Endpoint {
                 packets.zip(SharedReader::new(self.rings.puts(place), me))
             };
             // Claimed and not signed: it is announced later, or its sender has ended before.
-            let Some((packets, puts)) = ends else { continue };
+            let Some((packets, puts)) = ends else {
+                if few {
+                    self.rings.renew_unsigned(place);
+                }
+                continue;
+            };
             let origin = Origin::default();
             incoming.push(Incoming { place, puts, packets, origin, shut: false });
         }

@@ -99,6 +99,11 @@ impl Rings {
         unsafe { &(*self.head()).polls.0 }
     }
 
+    /// Returns true if nobody reads them any more.
+    pub(super) fn has_left(&self) -> bool {
+        self.left().load(Ordering::Relaxed) != 0
+    }
+
     fn left(&self) -> &AtomicU32 {
         // SAFETY: as above.
         unsafe { &(*self.head()).left }
@@ -274,8 +279,7 @@ impl Peer {
 
     /// Returns true if nobody will read its rings any more.
     pub(super) fn is_gone(&self) -> bool {
-        let left = self.rings.left().load(Ordering::Relaxed) != 0;
-        left || self.carrier.is_shut() || process::has_exited(&self.pidfd)
+        self.rings.has_left() || self.carrier.is_shut() || process::has_exited(&self.pidfd)
     }
 
     /// Nobody asks for what is under way any more, nor how it ends.

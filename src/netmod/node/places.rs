@@ -8,20 +8,17 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 impl Rings {
-    /// A place for a sender, of so many; `None` where all are taken. Once its rings are signed
-    /// it is to be [announced](Rings::announce).
+    /// A place for this process to send from, of so many; `None` where all are taken. Its ring of
+    /// packets is signed with that, for who dies at once has it; once both are it is to be
+    /// [announced](Rings::announce).
     pub(super) fn claim(&self, places: u32) -> Option<u32> {
-        let claimed = self.claimed().load(Ordering::Acquire).min(places);
-        // SAFETY: rings of the map.
-        let renewed = (0..claimed).find(|&at| unsafe { ring::take_renewed(self.packets(at)) });
-        renewed.or_else(|| {
-            let place = self.claimed().fetch_add(1, Ordering::Relaxed);
-            if place >= places {
-                self.claimed().fetch_sub(1, Ordering::Relaxed);
-                return None;
-            }
-            Some(place)
-        })
+        let me = std::process::id();
+        // SAFETY: rings of the map. (Those beyond the first that nobody had are not looked at: their
+        // pages are not there.)
+        let place = (0..places).find(|&at| unsafe { ring::take(self.packets(at), me) });
+        // Those before it too, whose senders may have died before they counted them.
+        self.claimed().fetch_max(place.map_or(places, |at| at + 1), Ordering::Release);
+        place
     }
 
     /// [`claim`](Rings::claim) that waits for a while where all are taken, some of them by
@@ -33,7 +30,9 @@ impl Rings {
         let begun = Instant::now();
         loop {
             let place = self.claim(places);
-            if place.is_some() || !self.has_ended_sender(places) {
+            // (An owner that is no more makes none as new.)
+            let hopeless = || self.has_left() || process::ended(pid);
+            if place.is_some() || !self.has_ended_sender(places) || hopeless() {
                 return place;
             }
             self.announce();
@@ -55,6 +54,18 @@ impl Rings {
         // SAFETY: rings of the map.
         let sender = |at| unsafe { ring::sender(self.packets(at)) };
         (0..places).filter_map(sender).any(process::ended)
+    }
+
+    /// Makes a place as new that has no ends here, if its sender has ended before both of its rings
+    /// were signed.
+    pub(super) fn renew_unsigned(&self, place: u32) {
+        // SAFETY: rings of the map, of which this endpoint has no ends.
+        unsafe {
+            if ring::sender(self.packets(place)).is_some_and(process::ended) {
+                ring::clear(self.puts(place));
+                ring::renew(self.packets(place));
+            }
+        }
     }
 
     /// Makes a place as new, whose ends these are, if its sender has ended and nothing of it is

@@ -439,7 +439,10 @@ impl Endpoint {
         const BATCH: usize = 16;
         let mut entries = [MaybeUninit::<sys::fi_cq_msg_entry>::uninit(); BATCH];
         if let Some(ring) = &self.ring {
-            ring.repost(self.posted());
+            match ring.repost(self.posted()) {
+                0 => {}
+                rc => return Err(self.owner.explain("fi_recv", rc)),
+            }
         }
         if let Some(gather) = &self.gather {
             self.send_gathered(gather)?;

@@ -69,19 +69,30 @@ impl Ring {
         self.any_deferred.set(true);
     }
 
-    /// Posts again what the provider had no space for.
+    /// Posts again what the provider had no space for. Zero, or its answer where it takes none of
+    /// all buffers, and not for want of space: nothing comes in any more.
     #[inline(always)]
-    pub(super) fn repost(&self, at: Posted<'_>) {
-        if self.any_deferred.get() {
-            self.repost_deferred(at);
-        }
+    pub(super) fn repost(&self, at: Posted<'_>) -> isize {
+        if self.any_deferred.get() { self.repost_deferred(at) } else { 0 }
     }
 
     #[cold]
-    fn repost_deferred(&self, at: Posted<'_>) {
+    fn repost_deferred(&self, at: Posted<'_>) -> isize {
         self.any_deferred.set(false);
-        let deferred = self.deferred.take();
-        deferred.into_iter().for_each(|number| self.post_or_defer(at, number));
+        let mut answer = 0;
+        for number in self.deferred.take() {
+            let rc = self.post(at, number);
+            if rc != 0 {
+                self.defer(number);
+                answer = rc;
+            }
+        }
+        // (shm's word for a queue that is full.)
+        let is_full = answer == -(libc::ENOMEM as isize) && at.slots.has_bulk();
+        match self.deferred.borrow().len() {
+            RING if answer != AGAIN && !is_full => answer,
+            _ => 0,
+        }
     }
 
     /// Hands out the packet in a buffer and posts the buffer again.
@@ -125,5 +136,57 @@ impl Ring {
             }
         }
         0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    thread_local! {
+        /// What the provider below answers, and to how many it says so.
+        static ANSWER: Cell<(isize, usize)> = const { Cell::new((0, 0)) };
+    }
+
+    unsafe extern "C" fn fake_recv(
+        _: *mut sys::fid_ep,
+        _: *mut c_void,
+        _: usize,
+        _: *mut c_void,
+        _: sys::fi_addr_t,
+        _: *mut c_void,
+    ) -> isize {
+        let (rc, times) = ANSWER.get();
+        ANSWER.set((rc, times.saturating_sub(1)));
+        if times > 0 { rc } else { 0 }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "maps memory")]
+    fn a_provider_that_takes_no_receive_is_told_of() {
+        const INVALID: isize = -(libc::EINVAL as isize);
+        const NO_MEMORY: isize = -(libc::ENOMEM as isize);
+        // SAFETY: null pointers and functions that are not there.
+        let (mut ep, mut operations) =
+            unsafe { (std::mem::zeroed::<sys::fid_ep>(), std::mem::zeroed::<sys::fi_ops_msg>()) };
+        operations.recv = Some(fake_recv);
+        ep.msg = &raw mut operations;
+        let slots = Slots::new();
+        let at = Posted { ep: &raw mut ep, slots: &slots };
+        let ring = Ring::new(Pages::new(Ring::BYTES).unwrap(), None);
+        let repost = |rc, times| {
+            ANSWER.set((rc, times));
+            ring.repost(at)
+        };
+        assert_eq!((ring.post_all(at), repost(INVALID, RING)), (0, 0), "all are posted");
+        (0..RING).for_each(|number| ring.failed(number));
+        assert_eq!(repost(AGAIN, RING), 0, "it has no space now");
+        assert_eq!([INVALID, NO_MEMORY].map(|rc| repost(rc, RING)), [INVALID, NO_MEMORY]);
+        // Bulk receives, which end, are in the way.
+        let (index, slot) = slots.bulk().unwrap();
+        assert_eq!(repost(NO_MEMORY, RING), 0);
+        slots.release(index, slot);
+        assert_eq!(repost(INVALID, RING - 1), 0, "one is posted");
+        assert_eq!((repost(0, 0), repost(INVALID, RING)), (0, 0));
     }
 }

@@ -42,6 +42,12 @@ pub(super) fn check_space(endpoints: u64) -> Result<(), NetError> {
              {SHM_SEGMENT}; raise `ulimit -f`, or use another provider (RANKWAY_PROVIDER=tcp)"
         )));
     }
+    if let Err(why) = crate::ulimit::check_shared_memory() {
+        return Err(NetError::Library(format!(
+            "shm: /dev/shm cannot be written to ({why}), where an endpoint has its memory; mount it \
+             so, or use another provider (RANKWAY_PROVIDER=tcp)"
+        )));
+    }
     let needed = endpoints * SHM_SEGMENT;
     if let Some(free) = crate::ulimit::shared_memory().filter(|&free| free < needed) {
         let place = "/dev/shm";

@@ -263,10 +263,13 @@ fn serves_one_after_the_other() {
                 assert!(writer.put(first(n), words(n), bytes.as_ptr(), len));
                 assert_eq!(reader.poll(9, |_, got, _| got == words(n)), Ok(1));
             }
-            assert!(!reader.has_some() && !take_renewed(memory.0));
+            assert!(!reader.has_some() && !take(memory.0, 8));
             renew(memory.0);
             assert!(Reader::new(memory.0).is_none());
-            assert!(take_renewed(memory.0) && !take_renewed(memory.0));
+            assert!(take(memory.0, 8) && !take(memory.0, 9));
+            // Who takes it has signed.
+            assert_eq!(super::sender(memory.0), Some(8));
+            renew(memory.0);
         }
     }
 }

@@ -146,3 +146,36 @@ fn bytes_of(words: &[u64]) -> &[u8] {
     // SAFETY: the words' bytes.
     unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
 }
+
+extern "C" fn interrupt(_: libc::c_int) {}
+
+/// A process that signals interrupt all the time carries out what others ask of it while it waits
+/// for them.
+pub fn interrupted<N: Opens>(boot: Arc<dyn Boot>) -> Result {
+    let context = N::open(boot)?;
+    let world = Communicator::world(&context);
+    let mut w = make::<N, CREATED>(&world, 64, 1)?;
+    w.lock_all().map_err(text)?;
+    world.barrier().map_err(text)?;
+    let each = |usec| libc::timeval { tv_sec: 0, tv_usec: usec };
+    let every = |usec| libc::itimerval { it_interval: each(usec), it_value: each(usec) };
+    if world.rank() == 1 {
+        let handler = interrupt as extern "C" fn(libc::c_int);
+        // SAFETY: a handler that does nothing, and a timer of this process.
+        unsafe {
+            libc::signal(libc::SIGALRM, handler as libc::sighandler_t);
+            libc::setitimer(libc::ITIMER_REAL, &every(300), std::ptr::null_mut());
+        }
+    } else {
+        // (The other is in the barrier by then.)
+        std::thread::sleep(Duration::from_millis(100));
+        w.put(&7_u64.to_ne_bytes(), 1, 8).map_err(text)?;
+        w.flush(1).map_err(text)?;
+    }
+    world.barrier().map_err(text)?;
+    // SAFETY: as above.
+    unsafe { libc::setitimer(libc::ITIMER_REAL, &every(0), std::ptr::null_mut()) };
+    ensure!(world.rank() == 0 || word_of(&own(&w)?[8..16]) == 7, "not there");
+    w.unlock_all().map_err(text)?;
+    w.free().map_err(text)
+}

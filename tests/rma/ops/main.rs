@@ -39,12 +39,18 @@ fn main() -> ExitCode {
     let computes = |what, body| Scenario::new(format!("{what}/computing target/node/3"), 3, body);
     all.push(computes("created", ops::computing::target::<Node, { ops::CREATED }>));
     all.push(computes("allocated", ops::computing::target::<Node, { ops::ALLOCATED }>));
+    let interrupted = |name: &str| {
+        Scenario::new(format!("interrupted/{name}"), 2, ops::computing::interrupted::<Ofi>)
+    };
+    all.push(interrupted("auto"));
+    all.push(interrupted("tcp").env("RANKWAY_PROVIDER", "tcp").env(provider.0, provider.1));
     for (name, providers) in [("two nodes", "shm,tcp"), ("two nodes beside", "node,tcp")] {
         all.extend(ops::all::<Ofi>(name, 2, &[("RANKWAY_PROVIDER", providers)]));
     }
     match ucx::library() {
         Ok(_) => {
             all.extend(ops::all::<Ucx>("ucx", 1, &[]));
+            all.push(Scenario::new("interrupted/ucx", 2, ops::computing::interrupted::<Ucx>));
             for (name, tls) in [("ucx posix", "posix,self"), ("ucx tcp", "tcp,self")] {
                 all.extend(ops::all::<Ucx>(name, 1, &[("UCX_TLS", tls), provider]));
             }

@@ -4,7 +4,7 @@ use super::*;
 use crate::netmod::OpenParams;
 use crate::process;
 use crate::shm::element_lock::Holder;
-use crate::shm::ring::Writer;
+use crate::shm::ring::{self, Writer};
 use std::sync::atomic::AtomicBool;
 
 fn endpoint() -> Endpoint {
@@ -96,4 +96,40 @@ fn places_of_the_living_are_theirs() {
     assert_eq!(rings.claim_or_wait(places, std::process::id()), None);
     let refused = Peer::open(&endpoint.address(), Holder::current()).err().unwrap().to_string();
     assert!(refused.contains(&format!("all {places} places")), "{refused}");
+}
+
+/// Their claimers have died before they signed both rings, or told of it.
+#[test]
+#[cfg_attr(miri, ignore = "shares memory files")]
+fn places_of_who_died_within_a_claim_are_for_who_comes() {
+    let endpoint = endpoint();
+    let (rings, places, gone) = (&endpoint.rings, endpoint.places, process::one_that_ended());
+    for at in 0..places {
+        // SAFETY: rings of the map.
+        assert!(unsafe { ring::take(rings.packets(at), gone) });
+    }
+    assert_eq!(rings.claimed().load(Ordering::Relaxed), 0, "nobody has counted them");
+    let claimed = std::thread::scope(|scope| {
+        let claimer = scope.spawn(|| rings.claim_or_wait(places, std::process::id()));
+        while !claimer.is_finished() {
+            poll(&endpoint);
+        }
+        claimer.join().unwrap()
+    });
+    assert!(claimed.is_some());
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "shares memory files")]
+fn nobody_waits_for_an_owner_that_has_left() {
+    let endpoint = endpoint();
+    let (rings, places, gone) = (&endpoint.rings, endpoint.places, process::one_that_ended());
+    for at in 0..places {
+        assert_eq!(rings.claim(places), Some(at));
+        sign(rings, at, gone);
+    }
+    rings.leave();
+    let announced = rings.announced().load(Ordering::Relaxed);
+    assert_eq!(rings.claim_or_wait(places, std::process::id()), None);
+    assert_eq!(rings.announced().load(Ordering::Relaxed), announced);
 }
