@@ -30,7 +30,7 @@ impl<N: Netmod> Device<N> {
         let map_strategy = Strategy::from_env()?;
         let node_tables = NodeTables::known(&*boot, map_strategy)?;
         let node_size = match &node_tables {
-            Some(tables) => tables.beside(boot.rank()),
+            Some(tables) => tables.node_peers(boot.rank()).len(),
             None => boot.local_ranks()?.len() as u32,
         };
         let control = Control::open(Arc::clone(&boot)).map_err(|error| match error {

@@ -308,8 +308,7 @@ impl<N: Netmod> Device<N> {
 
     /// World ranks on this process's node.
     pub(crate) fn node_peers(&self) -> RankMap {
-        let node = self.nodes().get(self.boot.rank()).map_or(0, |node| node.lpid);
-        self.nodes().ranks_of(node)
+        self.node_tables().node_peers(self.boot.rank())
     }
 
     /// Returns true if a world rank runs on this process's node.

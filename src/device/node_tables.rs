@@ -60,9 +60,9 @@ impl NodeTables {
         NodeTables::of_firsts(&Firsts::by_rank(firsts)?, strategy)
     }
 
-    /// How many ranks the node of a rank has, itself included.
-    pub(super) fn beside(&self, rank: u32) -> u32 {
-        self.nodes.get(rank).map_or(0, |node| self.nodes.ranks_of(node.lpid).len())
+    /// The ranks on the node of a rank, itself included.
+    pub(super) fn node_peers(&self, rank: u32) -> RankMap {
+        self.nodes.ranks_of(self.nodes.get(rank).map_or(0, |node| node.lpid))
     }
 
     /// In as many steps as a node has blocks of ranks.
@@ -202,7 +202,8 @@ mod tests {
                 }
                 for rank in 0..size {
                     let node = dealt.node_of(rank) as usize;
-                    assert_eq!(tables.beside(rank), sizes[node], "{rank} of {size}, {dealt:?}");
+                    let peers = tables.node_peers(rank).len();
+                    assert_eq!(peers, sizes[node], "{rank} of {size}, {dealt:?}");
                 }
                 assert!(tables.nodes.bytes() + tables.ranks.bytes() < 400, "{tables:?}");
             }
