@@ -118,15 +118,9 @@ impl<N: Netmod> Communicator<N> {
             RmaHandler::of(context);
         }
         let boot = context.device().boot();
-        let world = Communicator {
-            map: RankMap::direct(boot.size()),
-            rank: boot.rank(),
-            cold: ColdState::new(context.device().map_strategy(), None),
-            id: world_id(context),
-            calls: Cell::new(0),
-            enrolled: OnceCell::new(),
-            context: Rc::clone(context),
-        };
+        let (map, rank) = (RankMap::direct(boot.size()), boot.rank());
+        let cold = ColdState::new(context.device().map_strategy(), None);
+        let world = Communicator::of(context, map, rank, world_id(context), cold);
         match context.device().trace() {
             Some(trace) => world.recorded_as(trace.world(context.index()), End::Never),
             None => world,
@@ -496,36 +490,27 @@ impl<N: Netmod> Communicator<N> {
     #[must_use]
     #[track_caller]
     pub fn with_id(context: &Rc<Context<N>>, map: RankMap, rank: u32, id: u64) -> Communicator<N> {
-        let id = mix(&[id, 12]);
         let cold = ColdState::new(context.device().map_strategy(), None);
-        let context = Rc::clone(context);
-        let made = Communicator {
-            context,
-            map,
-            id,
-            rank,
-            calls: Cell::new(0),
-            cold,
-            enrolled: OnceCell::new(),
-        };
-        made.recorded_by_id()
+        Communicator::of(context, map, rank, mix(&[id, 12]), cold).recorded_by_id()
     }
 
     fn child(&self, map: RankMap, rank: u32, id: u64) -> Communicator<N> {
-        let context = Rc::clone(&self.context);
         let cold = match self.cold.get() {
             Some(cold) if !cold.is_heritable() => ColdState::new(cold.strategy, None),
             _ => self.cold.clone(),
         };
-        Communicator {
-            context,
-            map,
-            id,
-            rank,
-            calls: Cell::new(0),
-            cold,
-            enrolled: OnceCell::new(),
-        }
+        Communicator::of(&self.context, map, rank, id, cold)
+    }
+
+    fn of(
+        context: &Rc<Context<N>>,
+        map: RankMap,
+        rank: u32,
+        id: u64,
+        cold: OnceCell<Rc<ColdState>>,
+    ) -> Communicator<N> {
+        let (context, calls, enrolled) = (Rc::clone(context), Cell::new(0), OnceCell::new());
+        Communicator { context, map, id, rank, calls, cold, enrolled }
     }
 }
 
