@@ -1,7 +1,7 @@
 //! `rankway trace comms`: the tree of communicators, and the census of their maps.
 
 use super::calls::{Call, Process, Program, key};
-use super::leaks::predefined;
+use super::leaks::is_left;
 use super::load::{Source, Traces};
 use super::replay::{Visitor, replay};
 use super::site::{Sites, told};
@@ -148,7 +148,7 @@ impl Tree {
         }
         for process in program.processes.iter().filter(|process| process.trace.lost > 0) {
             let defined = process.trace.definitions.iter();
-            for one in defined.filter(|one| one.freed.is_none() && !predefined(one)) {
+            for one in defined.filter(|one| is_left(one)) {
                 let into = process.object(one.id).and_then(|id| all.get_mut(&id));
                 into.into_iter().for_each(|into| into.freed_unknown += 1);
             }

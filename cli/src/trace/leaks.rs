@@ -64,10 +64,11 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     crate::output::emit(&out)
 }
 
-/// What the program has not made, and so does not free.
-pub(super) fn predefined(defined: &Defined) -> bool {
+/// What the program has made, of which no record says that it was freed.
+pub(super) fn is_left(defined: &Defined) -> bool {
     use Constructor::{ItSelf, Parent, World};
-    matches!(defined.definition.constructor, World | ItSelf | Parent)
+    let predefined = matches!(defined.definition.constructor, World | ItSelf | Parent);
+    defined.freed.is_none() && !predefined
 }
 
 /// How many were alive at the end and how many at most at once, of those that count.
@@ -100,10 +101,7 @@ impl Leaks {
         let (mut internal, mut unknown) = (0, 0);
         let sites = Sites::default();
         for trace in traces.processes() {
-            for defined in &trace.definitions {
-                if defined.freed.is_some() || predefined(defined) {
-                    continue;
-                }
+            for defined in trace.definitions.iter().filter(|one| is_left(one)) {
                 if trace.lost > 0 {
                     unknown += 1;
                     continue;
