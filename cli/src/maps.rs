@@ -14,7 +14,7 @@ use self::report::Report;
 pub(crate) use self::source::named;
 use self::source::{Wrong, sources};
 use crate::arguments::{self, number};
-use crate::output::{progress, refuse_arguments};
+use crate::output::{self, progress, refuse_arguments};
 use rankway::rankmap::compact::{Representation, Strategy};
 use rankway_cli::observe::maps::{Builtin, MILLION};
 use std::path::PathBuf;
@@ -131,9 +131,7 @@ fn radices(text: &str) -> Result<Radices, String> {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     if args.list {
-        let mut out = Vec::new();
-        report::list(&mut out).map_err(|e| e.to_string())?;
-        crate::output::emit(&out)?;
+        output::print(report::list)?;
         return Ok(ExitCode::SUCCESS);
     }
     let report = match report(args) {
@@ -144,16 +142,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     if let Some(path) = &args.svg {
         report.svg(path)?;
     }
-    let mut out = Vec::new();
-    if args.json {
-        out.extend(crate::output::json(&report)?);
-    } else {
-        report.text(&mut out).map_err(|e| e.to_string())?;
-        if let Some(path) = &args.svg {
-            out.extend_from_slice(format!("# chart: {}\n", path.display()).as_bytes());
-        }
-    }
-    crate::output::emit(&out)?;
+    output::report(&report, args.json, |out| {
+        report.text(out)?;
+        output::charts(out, &args.svg)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -162,7 +154,7 @@ pub(crate) fn value(args: &Args) -> Result<serde_json::Value, String> {
     let report = report(args).map_err(|wrong| match wrong {
         Wrong::Input(why) | Wrong::Arguments(why) => why,
     })?;
-    crate::output::value(&report)
+    output::value(&report)
 }
 
 /// A topology of more ranks than the universe has.

@@ -18,7 +18,7 @@ use self::kind::{Kind, Layout};
 use self::report::{Figure, KindReport, Report, SweepPoint};
 use self::world::World;
 use crate::arguments::{self, number};
-use crate::output::{progress, refuse_arguments};
+use crate::output::{self, progress, refuse_arguments};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -169,25 +169,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     if let Some(path) = &args.svg {
         report.svg(path)?;
     }
-    let mut out = Vec::new();
-    if args.json {
-        out.extend(crate::output::json(&report)?);
-    } else if args.csv {
-        report.csv(&mut out).map_err(|e| e.to_string())?;
-    } else {
-        report.text(&mut out).map_err(|e| e.to_string())?;
-        if let Some(path) = &args.svg {
-            out.extend_from_slice(format!("# chart: {}\n", path.display()).as_bytes());
+    output::report(&report, args.json, |out| {
+        if args.csv {
+            return report.csv(out);
         }
-    }
-    crate::output::emit(&out)?;
+        report.text(out)?;
+        output::charts(out, &args.svg)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// What `--json` prints, without figures to reach.
 pub(crate) fn value(args: &Args) -> Result<serde_json::Value, String> {
     check(args)?;
-    crate::output::value(&report(args)?)
+    output::value(&report(args)?)
 }
 
 impl Args {
@@ -228,14 +223,8 @@ fn report(args: &Args) -> Result<Report, String> {
 fn live(args: &Args, ranks: u32) -> Result<ExitCode, String> {
     let networks = args.network.iter().map(|network| live::measure(network, ranks));
     let live = networks.collect::<Result<Vec<_>, _>>()?;
-    let mut out = Vec::new();
-    if args.json {
-        let value = serde_json::json!({ "command": "memory", "live": live });
-        out.extend_from_slice(format!("{value:#}\n").as_bytes());
-    } else {
-        live::table(&live).print(&mut out).map_err(|e| e.to_string())?;
-    }
-    crate::output::emit(&out)?;
+    let value = serde_json::json!({ "command": "memory", "live": live });
+    output::report(&value, args.json, |out| live::table(&live).print(out))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,6 +4,7 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use std::borrow::Cow;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use unicode_width::UnicodeWidthStr as _;
 
@@ -297,9 +298,22 @@ pub(crate) fn report(
     if as_json {
         return emit(&json(report)?);
     }
+    self::print(print)
+}
+
+/// Emits what `print` writes.
+pub(crate) fn print(print: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<(), String> {
     let mut out = Vec::new();
     print(&mut out).map_err(text)?;
     emit(&out)
+}
+
+/// Says which charts were drawn.
+pub(crate) fn charts<'a>(
+    out: &mut Vec<u8>,
+    drawn: impl IntoIterator<Item = &'a PathBuf>,
+) -> io::Result<()> {
+    drawn.into_iter().try_for_each(|path| writeln!(out, "# chart: {}", path.display()))
 }
 
 /// A report as `--json` writes it.

@@ -335,9 +335,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
         return Ok(peer::serve(library));
     }
     if args.list {
-        let mut out = Vec::new();
-        list(&mut out).map_err(|e| e.to_string())?;
-        output::emit(&out)?;
+        output::print(list)?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.svg.is_some() && args.patterns.len() != 1 {

@@ -203,9 +203,7 @@ fn list() -> Result<ExitCode, String> {
             table.row(&[&format!("{}/{}", paper.key, item.key), item.label, item.title]);
         }
     }
-    let mut out = Vec::new();
-    table.print(&mut out).map_err(|e| e.to_string())?;
-    output::emit(&out)?;
+    output::print(|out| table.print(out))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -87,10 +87,10 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     }
     let mut table = comms.tree(args.all);
     traces.head(&mut table);
-    let mut out = Vec::new();
-    table.print(&mut out).map_err(|e| e.to_string())?;
-    comms.census_table().print(&mut out).map_err(|e| e.to_string())?;
-    crate::output::emit(&out)
+    crate::output::print(|out| {
+        table.print(out)?;
+        comms.census_table().print(out)
+    })
 }
 
 /// What `--json` prints.

@@ -192,7 +192,6 @@ fn answer(args: &Args, survey: &Survey, events: u64, exports: Vec<Written>) -> R
     if args.json {
         return survey.traces.json("export", Answer { events, exports });
     }
-    let mut out = Vec::new();
     let mut table =
         Table::new(&["", "records", "size", "bytes an\nevent", "M events\na CPU second"]);
     survey.traces.head(&mut table);
@@ -213,8 +212,7 @@ fn answer(args: &Args, survey: &Survey, events: u64, exports: Vec<Written>) -> R
         several(events, "event", "events"),
         several(survey.files().count() as u64, "process", "processes")
     ));
-    table.print(&mut out).map_err(|e| e.to_string())?;
-    crate::output::emit(&out)
+    crate::output::print(|out| table.print(out))
 }
 
 impl Survey {

@@ -59,9 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     if args.json {
         return traces.json("leaks", leaks);
     }
-    let mut out = Vec::new();
-    leaks.table(&traces).print(&mut out).map_err(|e| e.to_string())?;
-    crate::output::emit(&out)
+    crate::output::print(|out| leaks.table(&traces).print(out))
 }
 
 /// What the program has made, of which no record says that it was freed.

@@ -5,7 +5,7 @@ use super::load::{Source, Traces};
 use super::picture::{Anchor, BLUE, Picture};
 use super::replay::{Visitor, replay};
 use crate::arguments;
-use crate::output::{NONE, Table, bytes, count};
+use crate::output::{self, NONE, Table, bytes, count};
 use rankway::track::CallClass;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -98,12 +98,10 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     if args.json {
         return traces.json("matrix", matrix);
     }
-    let mut out = Vec::new();
-    matrix.table(&traces).print(&mut out).map_err(|e| e.to_string())?;
-    for path in args.svg.iter().chain(&args.png) {
-        out.extend_from_slice(format!("# chart: {}\n", path.display()).as_bytes());
-    }
-    crate::output::emit(&out)
+    output::print(|out| {
+        matrix.table(&traces).print(out)?;
+        output::charts(out, args.svg.iter().chain(&args.png))
+    })
 }
 
 /// What was moved between processes, as calls come by.

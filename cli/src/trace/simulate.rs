@@ -119,15 +119,10 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     if let Some(path) = &args.svg_seconds {
         report.draw_seconds(path)?;
     }
-    if args.json {
-        return output::emit(&output::json(&report)?);
-    }
-    let mut out = Vec::new();
-    report.table().print(&mut out).map_err(|e| e.to_string())?;
-    for path in args.svg.iter().chain(&args.svg_seconds) {
-        out.extend_from_slice(format!("# chart: {}\n", path.display()).as_bytes());
-    }
-    output::emit(&out)
+    output::report(&report, args.json, |out| {
+        report.table().print(out)?;
+        output::charts(out, args.svg.iter().chain(&args.svg_seconds))
+    })
 }
 
 /// What `--json` prints.

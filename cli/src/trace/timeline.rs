@@ -7,7 +7,7 @@ use super::picture::{Anchor, COLORS, Picture};
 use super::replay::{Visitor, replay};
 use super::word::{CLASSES, word};
 use crate::arguments;
-use crate::output::{NONE, Table, count, number};
+use crate::output::{self, NONE, Table, count, number};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -109,12 +109,10 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     if args.json {
         return traces.json("timeline", timeline);
     }
-    let mut out = Vec::new();
-    timeline.table(&traces).print(&mut out).map_err(|e| e.to_string())?;
-    if let Some(path) = &args.svg {
-        out.extend_from_slice(format!("# chart: {}\n", path.display()).as_bytes());
-    }
-    crate::output::emit(&out)
+    output::print(|out| {
+        timeline.table(&traces).print(out)?;
+        output::charts(out, &args.svg)
+    })
 }
 
 impl Window {

@@ -114,11 +114,8 @@ pub(crate) fn run(args: &Args) -> Result<(), String> {
     if args.json {
         return traces.json("waits", waits);
     }
-    let mut out = Vec::new();
-    for table in waits.tables(&traces) {
-        table.print(&mut out).map_err(|e| e.to_string())?;
-    }
-    crate::output::emit(&out)
+    let tables = waits.tables(&traces);
+    crate::output::print(|out| tables.iter().try_for_each(|table| table.print(out)))
 }
 
 /// Why, who, in which object, in which call.
