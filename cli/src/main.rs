@@ -25,6 +25,7 @@ mod ranks;
 mod rate;
 mod scatter;
 mod shared_object;
+mod signals;
 mod simulate;
 mod stencil;
 mod target;

@@ -1,6 +1,7 @@
 //! What a command has beside its own memory while it runs: directories among temporary files, and
 //! programs that it launched. They go with it, also where a signal or want of memory ends it.
 
+use crate::signals::handle;
 use rankway_cli::observe::memory;
 use std::fs;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -146,24 +147,9 @@ impl Left {
         let Ok(thread) = thread::Builder::new().spawn(|| listen(read)) else { return };
         memory::at_refusal(refused);
         PIPE.store(pipe.as_raw_fd(), Ordering::SeqCst);
-        let before = SIGNALS.map(|signal| {
-            // SAFETY: all-zero is a valid sigaction.
-            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-            // SAFETY: a structure of ours, which the call fills.
-            unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) };
-            let before = action;
-            // One that is ignored (`nohup`) stays so.
-            if before.sa_sigaction == libc::SIG_IGN {
-                return None;
-            }
-            // SAFETY: all-zero is a valid sigaction.
-            action = unsafe { std::mem::zeroed() };
-            action.sa_sigaction = came as *const () as usize;
-            action.sa_flags = libc::SA_RESTART;
-            // SAFETY: a structure of ours; the handler only calls write(2).
-            unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
-            Some(before)
-        });
+        let came = came as *const () as usize;
+        // SAFETY: the handler only calls write(2).
+        let before = SIGNALS.map(|signal| unsafe { handle(signal, came, libc::SA_RESTART) });
         self.watch = Some(Watch { before, pipe, thread });
     }
 

@@ -3,6 +3,7 @@
 use super::leaks::Limit;
 use super::load::{DIRECTORY, Job, Traces};
 use crate::output::{bytes, complain, several};
+use crate::signals::handle;
 use rankway::track::{Asked, TrackError};
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -198,24 +199,12 @@ fn deliver() {
     }
 }
 
-/// What to do when a signal comes that is passed on. One that is ignored (`nohup`) stays so, for
-/// the program too.
+/// What to do when a signal comes that is passed on. One that is ignored stays so for the program
+/// too.
 fn on_signals(handler: libc::sighandler_t) {
     for signal in SIGNALS {
-        // SAFETY: all-zero is a valid sigaction.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        // SAFETY: a structure of ours, which the call fills.
-        unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) };
-        if action.sa_sigaction == libc::SIG_IGN {
-            continue;
-        }
-        // SAFETY: all-zero is a valid sigaction.
-        action = unsafe { std::mem::zeroed() };
-        action.sa_sigaction = handler;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-        // SAFETY: a structure of ours; the handler is the default or one that only calls
-        // kill(2) and works on atomics.
-        unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
+        // SAFETY: the default, or one that only calls kill(2) and works on atomics.
+        unsafe { handle(signal, handler, libc::SA_SIGINFO | libc::SA_RESTART) };
     }
 }
 
