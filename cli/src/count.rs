@@ -153,9 +153,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     }
     let counted = count_all()?;
     let report = report(&counted);
-    let mut out = Vec::new();
-    write_out(args, &report, &counted, &mut out).map_err(|e| e.to_string())?;
-    output::emit(&out)?;
+    output::print(|out| write_out(args, &report, &counted, out))?;
     let above = above(&report);
     if args.check && !above.is_empty() {
         return Err(above.join("; "));
@@ -201,8 +199,7 @@ fn report(counted: &[Counted]) -> Report {
 /// The counts of what is inline in C.
 fn run_c(args: &Args, path: &Path) -> Result<ExitCode, String> {
     let report = inline::count(path)?;
-    let mut out = Vec::new();
-    let write = |out: &mut Vec<u8>| -> std::io::Result<()> {
+    output::print(|out| {
         if args.json {
             writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
         } else {
@@ -215,9 +212,7 @@ fn run_c(args: &Args, path: &Path) -> Result<ExitCode, String> {
             write!(out, "{}", disasm::listing(trace, disasm::Style::default()))?;
         }
         Ok(())
-    };
-    write(&mut out).map_err(|e| e.to_string())?;
-    output::emit(&out)?;
+    })?;
     let above = report.above();
     if args.check && !above.is_empty() {
         return Err(above.join("; "));

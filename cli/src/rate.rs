@@ -18,7 +18,6 @@ use rankway::boot::{self, Boot, local};
 use raw::Measured;
 use report::Report;
 use serde::{Deserialize, Serialize};
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -127,7 +126,7 @@ pub(crate) struct Plan {
 pub(crate) fn run(args: &Args) -> Result<ExitCode, String> {
     fixture::find_null_provider();
     let Some(report) = report(args)? else { return Ok(ExitCode::SUCCESS) };
-    show(args, &report).map_err(|e| e.to_string())?;
+    show(args, &report)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -264,18 +263,14 @@ fn measure_on<N: Measured>(
     Ok(report)
 }
 
-fn show(args: &Args, report: &Report) -> Result<(), Box<dyn std::error::Error>> {
-    let mut out = Vec::new();
-    if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(report)?)?;
-    } else if args.csv {
-        report.csv(&mut out)?;
-    } else {
-        report.print(&mut out)?;
-    }
-    output::emit(&out)?;
+fn show(args: &Args, report: &Report) -> Result<(), String> {
+    output::report(
+        report,
+        args.json,
+        |out| if args.csv { report.csv(out) } else { report.print(out) },
+    )?;
     if let Some(path) = &args.svg {
-        report.svg(path)?;
+        report.svg(path).map_err(output::text)?;
         output::complain(&format!("chart written to {}\n", path.display()));
     }
     Ok(())

@@ -253,10 +253,7 @@ impl Traces {
     /// # Errors
     /// What JSON cannot say, or standard output.
     pub(crate) fn json(&self, command: &str, body: impl Serialize) -> Result<(), String> {
-        let mut out =
-            serde_json::to_vec_pretty(&self.answer(command, body)).map_err(|e| e.to_string())?;
-        out.push(b'\n');
-        crate::output::emit(&out)
+        crate::output::emit(&crate::output::json(&self.answer(command, body))?)
     }
 
     /// What a command says of them.
