@@ -93,6 +93,7 @@ pub struct Envelope {
 
 impl Envelope {
     /// The status of a message that was sent.
+    #[inline(always)]
     pub(super) fn sent(self, length: u64) -> Status {
         Status { peer: self.peer, bits: self.bits, length, cancelled: false }
     }

@@ -74,10 +74,7 @@ impl<N: Netmod> Tagged<N> {
         // SAFETY: [BUF], until the completion.
         let sent = unsafe { self.protocol().send(self.context(), message)? };
         Ok(match sent {
-            Sent::Done => {
-                let (peer, bits, length) = (to.peer, to.bits, len as u64);
-                Started::Done(Ok(Status { peer, bits, length, cancelled: false }))
-            }
+            Sent::Done => Started::Done(Ok(to.sent(len as u64))),
             Sent::Pending(at) => self.started(at, cookie),
         })
     }

@@ -256,11 +256,7 @@ impl<N: Netmod> Tagged<N> {
         // SAFETY: [BUF].
         let sent = unsafe { self.protocol().send(self.context(), message)? };
         Ok(match sent {
-            Sent::Done => {
-                let Envelope { peer, bits, .. } = to;
-                let length = len as u64;
-                Request::done(self, Status { peer, bits, length, cancelled: false })
-            }
+            Sent::Done => Request::done(self, to.sent(len as u64)),
             Sent::Pending(at) => Request::under_way(self, at),
         })
     }
