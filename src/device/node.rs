@@ -417,22 +417,11 @@ impl Outbox {
     /// # Errors
     /// Where the process may open no more descriptors.
     pub(super) fn open(at: Place, owner: &Owner, mine: u32, me: u32) -> io::Result<Option<Outbox>> {
-        Ok(ulimit::unless_full(at.open())?
-            .and_then(|file| Outbox::within(&file, at.pid, owner, mine, me)))
-    }
-
-    fn within(file: &File, pid: u32, owner: &Owner, mine: u32, me: u32) -> Option<Outbox> {
-        let len = Map::bytes(owner.places);
-        if !segment::is_final(file, len) || mine >= owner.places {
-            return None;
-        }
-        let map = Map(Segment::map(file, len).ok()?);
         // A second context of this process must not write to a ring that is
         // in use.
-        if map.owner() != Some(*owner) || !map.claim(mine) {
-            return None;
-        }
-        Some(Outbox { writer: map.sign(mine, me)?, pid, map })
+        Outbox::sign_in(at, me, |map, its| {
+            (its == *owner && mine < its.places && map.claim(mine)).then_some(mine)
+        })
     }
 
     /// Opens the inbox of a process of another job, as a guest that is called `name` there.
@@ -441,28 +430,37 @@ impl Outbox {
     /// # Errors
     /// As [`Outbox::open`].
     pub(super) fn open_as_guest(at: Place, name: u32) -> io::Result<Option<Outbox>> {
-        Ok(ulimit::unless_full(at.open())?
-            .and_then(|file| Outbox::within_as_guest(&file, at.pid, name)))
+        Outbox::sign_in(at, name, |map, Owner { places, .. }| {
+            map.claim_as_guest(places).or_else(|| {
+                map.head().bell.join();
+                map.head().bell.ring(at.pid);
+                None
+            })
+        })
     }
 
-    fn within_as_guest(file: &File, pid: u32, name: u32) -> Option<Outbox> {
-        // (A ring is signed with one more.)
-        name.checked_add(1)?;
-        let len = usize::try_from(file.metadata().ok()?.len()).ok()?;
-        if len < PAGE || !segment::is_final(file, len) {
-            return None;
-        }
-        let map = Map(Segment::map(file, len).ok()?);
-        let places = map.owner()?.places;
-        if places > MOST || Map::bytes(places) != len {
-            return None;
-        }
-        let place = map.claim_as_guest(places).or_else(|| {
-            map.head().bell.join();
-            map.head().bell.ring(pid);
-            None
-        })?;
-        Some(Outbox { writer: map.sign(place, name)?, pid, map })
+    /// Opens an inbox and signs, as `sender`, the ring that is claimed in it, given whose it is.
+    fn sign_in(
+        at: Place,
+        sender: u32,
+        claim: impl FnOnce(&Map, Owner) -> Option<u32>,
+    ) -> io::Result<Option<Outbox>> {
+        let within = |file: File| {
+            // (A ring is signed with one more.)
+            sender.checked_add(1)?;
+            let len = usize::try_from(file.metadata().ok()?.len()).ok()?;
+            if len < PAGE || !segment::is_final(&file, len) {
+                return None;
+            }
+            let map = Map(Segment::map(&file, len).ok()?);
+            let owner = map.owner()?;
+            if owner.places > MOST || Map::bytes(owner.places) != len {
+                return None;
+            }
+            let writer = map.sign(claim(&map, owner)?, sender)?;
+            Some(Outbox { writer, pid: at.pid, map })
+        };
+        Ok(ulimit::unless_full(at.open())?.and_then(within))
     }
 
     /// Sends a packet; `false`: there is no space now.
