@@ -18,13 +18,13 @@ MPICH_DIR ?= $(if $(PREFIX),$(PREFIX),$(CURDIR)/target/mpich)
 # The profile of its Rust half, as above.
 MPICH_PROFILE ?= release
 
-.PHONY: help deps build mpich mpich-peers test-mpich count-mpich memory-mpich rate-mpich bench-spawn rate count profile count-c count-mpi memory maps pack papers info openmpi preload bench-preload bench-track test programs test-c test-matrix test-random test-openmpi test-mpi \
+.PHONY: help deps build mpich mpich-peers test-mpich test-mpich-fortran count-mpich memory-mpich rate-mpich bench-spawn rate count profile count-c count-mpi memory maps pack papers info openmpi preload bench-preload bench-track test programs test-c test-matrix test-random test-openmpi test-mpi \
 	test-mpi-short test-mpi-preload test-mpi-track test-mpi4py test-rsmpi test-verbs test-verbs-two test-verbs-mpi test-fresh bench-mpi bench-mpich heap-mpi \
 	test-kills check fmt clippy doc structure public package bench rivals miri loom sanitize fuzz ci bindings \
 	install uninstall clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
 
 deps: ## install what is missing (Debian 12, Ubuntu 22.04 and later)
 	@ci/deps
@@ -72,10 +72,10 @@ openmpi: ## build the Open MPI components, install them into OPENMPI_DIR or PREF
 	@$(ENV) cargo build --profile $(OPENMPI_PROFILE) --manifest-path plugins/openmpi/Cargo.toml
 	@PROFILE="$(OPENMPI_PROFILE)" ci/install/openmpi.sh "$(OPENMPI_DIR)"
 
-mpich: ## build MPICH 4.0.2 with Rankway as its netmod into MPICH_DIR or PREFIX (MPICH_SRC: its source, a directory or tarball; MPICH_CHECKS=no)
-	@ci/deps --mpich
+mpich: ## build MPICH 4.0.2 with Rankway as its netmod into MPICH_DIR or PREFIX (MPICH_SRC: its source, a directory or tarball; MPICH_WITH="fortran cxx romio": these parts, too; MPICH_CHECKS=no)
+	@MPICH_WITH="$(MPICH_WITH)" ci/deps --mpich
 	@$(ENV) cargo build --profile $(MPICH_PROFILE) --manifest-path plugins/mpich/Cargo.toml
-	@PROFILE="$(MPICH_PROFILE)" MPICH_SRC="$(MPICH_SRC)" MPICH_CHECKS="$(MPICH_CHECKS)" ci/install/mpich.sh "$(MPICH_DIR)"
+	@PROFILE="$(MPICH_PROFILE)" MPICH_SRC="$(MPICH_SRC)" MPICH_CHECKS="$(MPICH_CHECKS)" MPICH_WITH="$(MPICH_WITH)" ci/install/mpich.sh "$(MPICH_DIR)"
 
 mpich-peers: mpich ## the same without checks, and MPICH's own ch4:ofi with and without: what count-mpich has beside it then
 	@ci/deps --ci
@@ -86,6 +86,10 @@ mpich-peers: mpich ## the same without checks, and MPICH's own ch4:ofi with and 
 test-mpich: mpich ## our MPI programs on it, then some of MPICH's test suite, over the node and tcp (ARGS: names of our programs)
 	@MPICH_DIR="$(MPICH_DIR)" plugins/mpich/tests/run $(ARGS)
 	@$(if $(ARGS),true,MPICH_DIR="$(MPICH_DIR)" ci/mpi/suite.sh --short -s netmod -s netmod-tcp pt2pt coll comm rma)
+
+test-mpich-fortran: ## build it with MPICH_WITH="fortran romio" in MPICH_DIR-fortran, then our programs of Fortran and MPI-IO on that
+	@$(MAKE) --no-print-directory mpich MPICH_DIR="$(MPICH_DIR)-fortran" MPICH_WITH="$(or $(MPICH_WITH),fortran romio)"
+	@MPICH_DIR="$(MPICH_DIR)-fortran" plugins/mpich/tests/run $(or $(ARGS),io fortran_mpif fortran_mpi fortran_f08)
 
 count-mpich: mpich ## instructions of MPI_Put and MPI_Isend on it, beside the distribution's MPICH (ARGS: --functions)
 	@ci/deps --gdb

@@ -6,6 +6,8 @@
 #                 is fetched (ci/mpi/source.sh)
 #   MPICH_NETMOD  rankway, or to compare with it one of MPICH's own: ofi
 #   MPICH_CHECKS  whether MPI's calls look at their arguments: yes, or no
+#   MPICH_WITH    which of MPICH's parts are built, too: words of fortran, cxx and romio
+#                 (MPI-IO). CC, FC, F77, CXX and their flags are MPICH's configure's
 #   PROFILE       which build of the Rust half (release)
 #
 # The source is unpacked, or copied, and built in $CARGO_TARGET_DIR/mpich-build: the
@@ -27,10 +29,24 @@ fi
 prefix=$(cd "$prefix" && pwd)
 target=${CARGO_TARGET_DIR:-target}
 netmod=${MPICH_NETMOD:-rankway} checks=${MPICH_CHECKS:-yes}
+parts=() with=''
+for word in ${MPICH_WITH:-}; do
+  case $word in
+    fortran | cxx | romio) ;;
+    *) die "MPICH_WITH=${MPICH_WITH}: there is no $word; words of fortran, cxx (mpicxx) and romio (MPI-IO)" ;;
+  esac
+done
+for part in fortran cxx romio; do
+  if [[ " ${MPICH_WITH:-} " == *" $part "* ]]; then
+    parts+=("--enable-$part") with+=-$part
+  else
+    parts+=("--disable-$part")
+  fi
+done
 # What the build depends on beside MPICH's own sources. (CH4's functions are inlined into
 # MPI's, as they are meant to be: a put is 40 instructions less.)
 options=(--prefix="$prefix" --with-ch4-shmmods=none --with-datatype-engine=dataloop --with-hwloc=no
-  --with-pm=no --disable-fortran --disable-cxx --disable-romio --disable-static "--enable-fast=O2,alwaysinline")
+  --with-pm=no "${parts[@]}" --disable-static "--enable-fast=O2,alwaysinline")
 # The functions that ours are called in the place of.
 wrapped() { grep -oh '__wrap_[A-Za-z_]*' plugins/mpich/netmod/rkw_wrapped*.h | sort -u | sed 's/^__wrap_//'; }
 case $netmod in
@@ -104,19 +120,44 @@ for file in "${laid[@]}"; do
   cmp -s "$file" "$slot/${file##*/}" || cp "$file" "$slot/"
 done
 
-state=$(cat ${library:+"${laid[@]}" "$library"} </dev/null | cksum; echo "${options[*]} ${CFLAGS:-}")
+# Takes out the parts that were installed by a build with them and that this one has not.
+without() { # part
+  (
+    cd "$prefix"
+    case $1 in
+      fortran) rm -f bin/mpif{77,90,ort} include/{mpif.h,mpi.mod,mpi_*.mod,pmpi_f08.mod} lib/lib{mpifort,fmpich,mpichf90}.* ;;
+      cxx) rm -f bin/mpi{cxx,c++} include/mpicxx.h lib/lib{mpicxx,mpichcxx}.* ;;
+      romio) rm -f include/mpi{o,of}.h ;;
+    esac
+  )
+}
+
+# MPICH's Fortran calls a routine with arguments of several types, which gfortran refuses from 10 on.
+mismatch=-fallow-argument-mismatch
+if [[ $with == *-fortran* ]] && echo end | "${FC:-gfortran}" $mismatch -fsyntax-only -x f95 - 2>/dev/null; then
+  export FCFLAGS="${FCFLAGS:+$FCFLAGS }$mismatch" FFLAGS="${FFLAGS:+$FFLAGS }$mismatch"
+fi
+configured="${options[*]} ${CFLAGS:-}"
+for name in CC CXX CXXFLAGS FC FCFLAGS F77 FFLAGS; do
+  [ -z "${!name:-}" ] || configured+=" $name=${!name}"
+done
+state=$(cat ${library:+"${laid[@]}" "$library"} </dev/null | cksum; echo "$configured")
 if [ "$(cat "$prefix/.rankway" 2>/dev/null)" != "$state" ] || [ ! -e "$prefix/bin/mpicc" ]; then
+  for part in fortran cxx romio; do
+    if [[ $with- != *-$part-* ]] && grep -qs -e "--enable-$part" "$prefix/.rankway"; then without $part; fi
+  done
   rm -f "$prefix/.rankway"
   objects=$build/objects
-  [ "$netmod$checks" = rankwayyes ] || objects=$objects-$netmod-checks-$checks
+  [ "$netmod$checks" = rankwayyes ] || objects+=-$netmod-checks-$checks
+  objects+=$with
   mkdir -p "$objects"
   cd "$objects"
-  if [ "$(cat .options 2>/dev/null)" != "${options[*]} ${CFLAGS:-}" ]; then
+  if [ "$(cat .options 2>/dev/null)" != "$configured" ]; then
     start=$SECONDS
     say "configuring (a minute or two; $build/configure.log)"
     nice "$source/configure" "${options[@]}" >"$build/configure.log" 2>&1 ||
       { tail -n 5 "$build/configure.log" >&2; die "configure failed"; }
-    echo "${options[*]} ${CFLAGS:-}" >.options
+    echo "$configured" >.options
     say "configured in $((SECONDS - start)) s"
   fi
   start=$SECONDS

@@ -4,6 +4,7 @@
 #define RKW_DATATYPES_H
 
 #include "rkw_impl.h"
+#include "mpii_fortlogical.h"
 
 /* The type of Rankway's operations that a predefined datatype is. */
 static const struct {
@@ -23,17 +24,53 @@ static const struct {
     {MPI_UINT64_T, RANKWAY_UINT64},
     {MPI_FLOAT, RANKWAY_FLOAT}, {MPI_DOUBLE, RANKWAY_DOUBLE},
     {MPI_LONG_DOUBLE, RANKWAY_LONG_DOUBLE},
-    {MPI_C_FLOAT_COMPLEX, RANKWAY_COMPLEX}, {MPI_C_DOUBLE_COMPLEX, RANKWAY_DOUBLE_COMPLEX}
+    {MPI_C_FLOAT_COMPLEX, RANKWAY_COMPLEX}, {MPI_C_DOUBLE_COMPLEX, RANKWAY_DOUBLE_COMPLEX},
+    {MPI_CXX_BOOL, RANKWAY_UINT8},
+    {MPI_CXX_FLOAT_COMPLEX, RANKWAY_COMPLEX}, {MPI_CXX_DOUBLE_COMPLEX, RANKWAY_DOUBLE_COMPLEX}
 };
+
+/* Those of Fortran, whose bytes its compiler decides. (A real of 16 bytes is none of C's.) */
+static const MPI_Datatype integers[] = {
+    MPI_INTEGER, MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8, MPI_CHARACTER,
+#if MPII_F_TRUE == 1 && MPII_F_FALSE == 0
+    MPI_LOGICAL,                /* true as in C */
+#endif
+}, reals[] = { MPI_REAL, MPI_DOUBLE_PRECISION, MPI_REAL4, MPI_REAL8 },
+    complexes[] = { MPI_COMPLEX, MPI_DOUBLE_COMPLEX, MPI_COMPLEX8, MPI_COMPLEX16 };
 
 /* By the low byte of a handle, which tells predefined datatypes apart: the element and one,
  * or 0. */
 static unsigned char element_of[256];
 
+/* (MPICH has no handle for what it was built without.) */
+static void list_element(MPI_Datatype datatype, int element)
+{
+    if (HANDLE_IS_BUILTIN(datatype))
+        element_of[datatype & 0xff] = (unsigned char) (element + 1);
+}
+
+static void list_by_size(const MPI_Datatype * of, size_t count, size_t bytes, int element)
+{
+    for (size_t i = 0; i < count; i++)
+        if (MPIR_Datatype_get_basic_size(of[i]) == bytes)
+            list_element(of[i], element);
+}
+
+#define LIST_BY_SIZE(of, bytes, element) \
+    list_by_size(of, sizeof of / sizeof *of, bytes, element)
+
 static void list_elements(void)
 {
     for (size_t i = 0; i < sizeof elements / sizeof *elements; i++)
-        element_of[elements[i].datatype & 0xff] = (unsigned char) (elements[i].element + 1);
+        list_element(elements[i].datatype, elements[i].element);
+    LIST_BY_SIZE(integers, 1, RANKWAY_INT8);
+    LIST_BY_SIZE(integers, 2, RANKWAY_INT16);
+    LIST_BY_SIZE(integers, 4, RANKWAY_INT32);
+    LIST_BY_SIZE(integers, 8, RANKWAY_INT64);
+    LIST_BY_SIZE(reals, sizeof(float), RANKWAY_FLOAT);
+    LIST_BY_SIZE(reals, sizeof(double), RANKWAY_DOUBLE);
+    LIST_BY_SIZE(complexes, 2 * sizeof(float), RANKWAY_COMPLEX);
+    LIST_BY_SIZE(complexes, 2 * sizeof(double), RANKWAY_DOUBLE_COMPLEX);
 }
 
 int rkw_host_element(int datatype)
@@ -61,6 +98,16 @@ void rkw_host_type(int datatype, rkw_type_t * to)
     to->leaf = type->contents == NULL;
     if (to->leaf)
         return;
+    /* (Fortran's by their precision have none either, and are what they are made of.) */
+    switch (type->contents->combiner) {
+        case MPI_COMBINER_F90_REAL:
+        case MPI_COMBINER_F90_COMPLEX:
+        case MPI_COMBINER_F90_INTEGER:
+            to->combiner = MPI_COMBINER_DUP;
+            to->kinds = 1;
+            to->types = &type->basic_type;
+            return;
+    }
     int *ints;
     MPI_Aint *aints, *counts;
     MPI_Datatype *types;
