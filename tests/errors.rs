@@ -458,6 +458,15 @@ fn every_error_says_what_it_said() {
              more; something overwrote its memory, or the ranks are not all of one version",
         ),
         (
+            Box::new(DeviceError::Peer {
+                rank: 3,
+                error: NetError::Lost { provider: text("tcp") },
+            }),
+            "rank 3: tcp: packets between it and this process were lost, as by a connection that broke, \
+             so nothing more goes from one to the other; look for resets and errors of the network \
+             (nstat, ip -s link), and start the job again",
+        ),
+        (
             Box::new(NetError::Operation {
                 provider: text("tcp"),
                 peer: Some(1),

@@ -16,6 +16,7 @@ use crate::boot::Boot;
 use crate::netmod::{HEAD, NetError};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 /// The links of a context, by world rank.
 pub(super) struct Links {
@@ -77,8 +78,23 @@ struct Rest {
     queue: VecDeque<Queued>,
     /// Packets that came before those due.
     early: Vec<Arrived>,
+    missing: Option<Missing>,
     why: Option<NetError>,
 }
+
+/// A packet that was sent and is not there.
+#[derive(Clone, Copy)]
+struct Missing {
+    number: u16,
+    /// How often it was missed, and when last.
+    times: u32,
+    last: Instant,
+}
+
+/// A packet is lost that was missed so often, so long apart: it may only be late, along another
+/// path, and who was stopped meanwhile has not looked.
+const TIMES: u32 = 5;
+const APART: Duration = Duration::from_millis(900);
 
 /// A packet that came: head, number, body.
 type Arrived = (Head, u16, Box<[u8]>);
@@ -153,7 +169,9 @@ impl Link {
     /// Gives back what only the first packet needed.
     pub(super) fn tidy(&self) {
         let mut rest = self.rest.borrow_mut();
-        let idle = |r: &Rest| r.queue.is_empty() && r.early.is_empty() && r.why.is_none();
+        let idle = |r: &Rest| {
+            r.queue.is_empty() && r.early.is_empty() && r.missing.is_none() && r.why.is_none()
+        };
         if rest.as_deref().is_some_and(idle) {
             *rest = None;
         }
@@ -186,6 +204,55 @@ impl Link {
     /// Puts the first packet back for which there was no space.
     pub(super) fn requeue(&self, packet: Queued) {
         self.with_rest(|rest| rest.queue.push_front(packet));
+    }
+
+    /// Number of the first packet that was not handed over; `None` where they go to an inbox.
+    #[cold]
+    pub(super) fn unsent(&self) -> Option<u16> {
+        let queued = self.rest.borrow().as_ref().map_or(0, |rest| rest.queue.len());
+        self.outbox().is_none().then(|| self.next.get().wrapping_sub(queued as u16))
+    }
+
+    /// Returns true if packets came or went that a provider may lose.
+    #[cold]
+    pub(super) fn may_lose(&self) -> bool {
+        let came = self.due.get() != 0
+            || self.rest.borrow().as_ref().is_some_and(|rest| !rest.early.is_empty());
+        came || self.unsent().is_some_and(|unsent| unsent != 0)
+    }
+
+    /// The peer has handed the packets below a number over. Returns true if some of them are lost.
+    #[cold]
+    pub(super) fn has_gap(&self, unsent: u16, now: Instant) -> bool {
+        let due = self.due.get();
+        if unsent.wrapping_sub(due) as i16 <= 0 {
+            if let Some(rest) = &mut *self.rest.borrow_mut() {
+                rest.missing = None;
+            }
+            self.tidy();
+            return false;
+        }
+        self.with_rest(|rest| {
+            let new = Missing { number: due, times: 0, last: now };
+            let mut missing = rest.missing.filter(|it| it.number == due).unwrap_or(new);
+            if now.duration_since(missing.last) >= APART {
+                (missing.times, missing.last) = (missing.times + 1, now);
+            }
+            rest.missing = Some(missing);
+            missing.times >= TIMES
+        })
+    }
+
+    /// Puts a packet aside that came before those due.
+    #[cold]
+    #[inline(never)]
+    fn put_early(&self, head: &Head, number: u16, body: &[u8]) {
+        self.with_rest(|rest| {
+            // (Else those due never come.)
+            if !matches!(rest.why, Some(NetError::Lost { .. })) {
+                rest.early.push((*head, number, body.into()));
+            }
+        });
     }
 
     /// Why nothing goes over a broken link, if not for a death.
@@ -370,8 +437,7 @@ impl Links {
         // Garbage has a sender out of range.
         let Some(link) = self.peers.get_or_new(head.from) else { return };
         if number != link.due.get() {
-            link.with_rest(|rest| rest.early.push((*head, number, body.into())));
-            return;
+            return link.put_early(head, number, body);
         }
         link.due.set(number.wrapping_add(1));
         take(head, body);
@@ -457,6 +523,17 @@ impl Links {
         self.copies.borrow_mut().remove(Class::number(token) as u32)
     }
 
+    /// The peer whose packets go along a route, of those whose link is open.
+    #[cold]
+    pub(super) fn at(&self, route: Route) -> Option<u32> {
+        let is_it = |link: &Link| {
+            let Route { transport, dest } = link.route();
+            let same = transport == route.transport && dest == route.dest;
+            same && link.state() == State::Open && link.outbox().is_none()
+        };
+        self.known().into_iter().find(|&peer| self.link(peer).is_some_and(is_it))
+    }
+
     /// Returns true if packets to the peer are copied that have not been sent:
     /// after [`Links::drop_peer`] the provider has them.
     #[cold]
@@ -472,6 +549,9 @@ impl Links {
         link.set_state(State::Broken);
         let queue = link.with_rest(|rest| {
             rest.why = rest.why.take().or(why);
+            if matches!(rest.why, Some(NetError::Lost { .. })) {
+                rest.early = Vec::new();
+            }
             std::mem::take(&mut rest.queue)
         });
         for packet in queue {
@@ -499,6 +579,36 @@ mod tests {
             links.sort(&head, number, &[], |head, _| came.borrow_mut().push(head.words[0]));
         }
         assert_eq!(came.take(), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn packets_are_lost_that_are_missed_again_and_again() {
+        let links = Links::new(&Alone::new().unwrap()).unwrap();
+        let link = links.link_or_new(0).unwrap();
+        let head = Head::new(Class::Tagged, 0, [0; 3]);
+        let mut now = Instant::now();
+        // Those of the peer's say so many at a time, a second or a moment apart.
+        let mut says = |unsent: u16, times: u32, apart: Duration| {
+            (0..times).any(|_| {
+                now += apart;
+                link.has_gap(unsent, now)
+            })
+        };
+        let [second, moment] = [1000, 10].map(Duration::from_millis);
+        assert!(!link.may_lose());
+        assert!(!says(0, 9, second) && link.rest.borrow().is_none());
+        links.sort(&head, 1, &[], |_, _| panic!("not due"));
+        assert!(link.may_lose());
+        assert!(!says(2, TIMES, second), "it may be late");
+        links.sort(&head, 0, &[], |_, _| ());
+        assert!(!says(2, 1, second) && link.rest.borrow().is_none(), "it was");
+        links.sort(&head, 3, &[], |_, _| panic!("not due"));
+        assert!(!says(4, 1, moment) && !says(4, 80, moment), "not so soon");
+        assert!(!says(4, 1, Duration::from_secs(100)), "not who was stopped");
+        assert!(says(4, TIMES, second));
+        links.drop_peer(0, Some(NetError::Lost { provider: String::new() }));
+        links.sort(&head, 5, &[], |_, _| panic!("not due"));
+        assert!(link.with_rest(|rest| rest.early.is_empty()));
     }
 
     #[test]

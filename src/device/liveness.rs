@@ -247,12 +247,13 @@ impl<N: Netmod> Context<N> {
         }
         self.mark_dead();
         if walks.is_asking_due() {
+            self.compare_counts(awaited.iter().copied(), anybody);
             self.ask_awaited(awaited, anybody);
         }
         walks.end(begun);
     }
 
-    fn walks(&self) -> &Walks {
+    pub(super) fn walks(&self) -> &Walks {
         self.walks.get_or_init(Box::default)
     }
 

@@ -52,6 +52,7 @@ mod forwarder;
 mod keys;
 mod link;
 mod liveness;
+mod missing;
 mod node;
 mod node_tables;
 mod open;

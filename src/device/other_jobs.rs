@@ -44,7 +44,10 @@ impl<N: Netmod> Context<N> {
             let _ = others.meet(body);
         }
         let Some(peer) = boot.resolve_name(head.from) else {
-            self.links.put_aside(head, number, body);
+            // (What has no number is said again.)
+            if head.class != Class::Link || head.is_introduction() {
+                self.links.put_aside(head, number, body);
+            }
             return None;
         };
         // With its first packet: the launcher does not tell for ever who it was.

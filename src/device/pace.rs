@@ -33,6 +33,12 @@ impl Pace {
         self.events.set(self.events.get().wrapping_add(1));
     }
 
+    /// What came in last says nothing to those who wait for something.
+    #[cold]
+    pub(super) fn uncount_event(&self) {
+        self.events.set(self.events.get().wrapping_sub(1));
+    }
+
     /// Packets and completions so far; wraps.
     #[inline]
     pub(super) fn events(&self) -> u64 {

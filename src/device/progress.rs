@@ -8,7 +8,7 @@ use super::completions::Outcome;
 use super::context::Context;
 use super::failures::NOBODY;
 use super::packet::{Class, Head};
-use super::{DeviceError, forwarder};
+use super::{DeviceError, forwarder, missing};
 use crate::av::Transport;
 use crate::netmod::{Completion, HEAD, NetError, Netmod};
 
@@ -105,7 +105,10 @@ impl<N: Netmod> Context<N> {
             match netmod.poll(endpoint, |c| self.complete(c), arrived) {
                 Ok(true) => self.pace.count_event(),
                 Ok(false) => {}
-                Err(e @ NetError::Operation { .. }) => self.failures.add(NOBODY, e),
+                Err(e @ NetError::Operation { .. }) => {
+                    let peer = self.failed_without_token(transport, e.clone());
+                    self.failures.add(peer.unwrap_or(NOBODY), e);
+                }
                 Err(e) => return Err(e.into()),
             }
         }
@@ -163,6 +166,8 @@ impl<N: Netmod> Context<N> {
     fn link_packet(&self, head: &Head, body: &[u8]) {
         match head.kind {
             forwarder::BUSINESS_CARD | forwarder::FORWARDED => self.forwarded_arrived(head, body),
+            missing::HANDED_OVER => self.count_arrived(head),
+            missing::LOST => self.packets_lost(head.from),
             _ => self.vci_packet(head, body),
         }
     }
@@ -183,7 +188,7 @@ impl<N: Netmod> Context<N> {
     /// A packet whose body was copied is gone, or failed.
     fn copy_sent(&self, token: u64, result: Outcome) {
         if let (Some(peer), Err(why)) = (self.links.sent(token), result) {
-            self.break_link(peer, why);
+            self.packet_failed(peer, why);
         }
     }
 }

@@ -37,6 +37,9 @@ const STARVING: Duration = Duration::from_secs(3);
 /// What a library takes at a time: libfabric's rxm 17 MiB for packets.
 const POOL: u64 = 20 << 20;
 
+/// A wait goes on for this long before it is asked whether packets are lost.
+const LOSING: Duration = Duration::from_secs(4);
+
 /// What a waiting loop found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
@@ -238,6 +241,10 @@ impl<N: Netmod> Context<N> {
                 match self.check_liveness_everywhere(peers, what == For::Anybody, begun.elapsed()) {
                     Err(DeviceError::PeerDied { .. }) if !what.ends_with_peers() => {}
                     other => other?,
+                }
+                if begun.elapsed() > LOSING {
+                    let all = what == For::Anybody || peers.is_empty();
+                    self.compare_counts(peers.iter().copied(), all);
                 }
                 if quiet.since.elapsed() > STARVING && ulimit::starves(what == For::Space) {
                     return Err(DeviceError::NoDescriptor { peer: peers.first().copied() });

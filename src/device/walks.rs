@@ -11,6 +11,10 @@ use std::time::{Duration, Instant};
 pub(super) const SILENCE: Duration = Duration::from_millis(250);
 /// Peers that are asked at a time.
 const ASKED: usize = 16;
+/// How often those that are waited for are told how many packets went to them, and how many of
+/// them at a time.
+const COUNTING: Duration = Duration::from_secs(1);
+const COUNTED: usize = 64;
 /// A walk over what requests wait for takes one in so many parts of the time.
 const WALK_FRACTION: u32 = 32;
 
@@ -24,6 +28,9 @@ pub(super) struct Walks {
     /// Whom loops waited for then, and who had closed its side when it was asked; who is next.
     asked: RefCell<BTreeMap<u32, bool>>,
     next_asked: Cell<u32>,
+    /// The same of those that are told how many packets went to them.
+    last_counting: Cell<Instant>,
+    next_counted: Cell<u32>,
 }
 
 impl Default for Walks {
@@ -36,6 +43,8 @@ impl Default for Walks {
             last_asking: Cell::new(now),
             asked: RefCell::default(),
             next_asked: Cell::new(0),
+            last_counting: Cell::new(now),
+            next_counted: Cell::new(0),
         }
     }
 }
@@ -75,6 +84,24 @@ impl Walks {
             self.last_asking.set(Instant::now());
         }
         due
+    }
+
+    /// Returns true every [`COUNTING`] at most.
+    pub(super) fn is_counting_due(&self) -> bool {
+        let due = self.last_counting.get().elapsed() >= COUNTING;
+        if due {
+            self.last_counting.set(Instant::now());
+        }
+        due
+    }
+
+    /// Some of those that are to be told how many packets went to them, one after the other.
+    pub(super) fn next_counted(&self, peers: &BTreeSet<u32>) -> Vec<u32> {
+        let next = self.next_counted.get();
+        let all = peers.range(next..).chain(peers.range(..next));
+        let some: Vec<u32> = all.take(COUNTED).copied().collect();
+        self.next_counted.set(some.last().map_or(0, |peer| peer.saturating_add(1)));
+        some
     }
 
     /// Asks some of those that are waited for now and were the last time, too, in turn. Returns

@@ -147,7 +147,7 @@ impl Posts {
         let number = Class::number(token);
         let error = result.err().and_then(|e| {
             let first = self.sending.borrow().get(&number).filter(|of| of.error.is_none())?.peer;
-            Some(context.attribute_failure(first, e))
+            Some(context.packet_failed(first, e))
         });
         let mut sending = self.sending.borrow_mut();
         let Some(of) = sending.get_mut(&number) else { return };

@@ -47,6 +47,8 @@ pub struct Caps {
     /// An endpoint that closes ends its connections, and of one over which a peer's packet comes
     /// later what was handed over before may not arrive.
     pub lossy_close: bool,
+    /// A connection that breaks may take packets with it of which nobody hears.
+    pub silent_losses: bool,
     /// It reaches peers on the node through queues in shared memory that the
     /// death of one of them may stop.
     pub node_queues: bool,
@@ -131,6 +133,7 @@ impl Caps {
             delivers: false,
             cpu_atomics: false,
             lossy_close: false,
+            silent_losses: false,
             node_queues: false,
             costs: OnceLock::new(),
         }

@@ -96,6 +96,11 @@ pub enum NetError {
     },
     /// A peer wrote into this process's shared memory what Rankway never writes.
     Corrupt,
+    /// A connection broke between two who live, and took packets with it.
+    Lost {
+        /// The provider's name.
+        provider: String,
+    },
     /// An operation failed after it was issued.
     Operation {
         /// The provider's name.
@@ -161,6 +166,12 @@ impl fmt::Display for NetError {
                 "its queue on this node holds what no packet looks like, so nothing is taken \
                  from it any more; something overwrote its memory, or the ranks are not all of \
                  one version",
+            ),
+            NetError::Lost { provider } => write!(
+                f,
+                "{provider}: packets between it and this process were lost, as by a connection that \
+                 broke, so nothing more goes from one to the other; look for resets and errors of the \
+                 network (nstat, ip -s link), and start the job again"
             ),
             NetError::Operation { provider, code, text, .. } => {
                 write!(f, "{provider}: an operation failed: {text} ({code})")

@@ -8,7 +8,7 @@ mod msg;
 
 use harness::{Over, Scenario, UCX_ABORTS};
 use msg::{
-    Opens, basics, calls, closings, corrupt, deaths, descriptors, floods, layouts, programs,
+    Opens, basics, calls, closings, corrupt, cuts, deaths, descriptors, floods, layouts, programs,
     scopes, sleeps,
 };
 use rankway::netmod::in_process::InProcess;
@@ -156,6 +156,14 @@ fn main() -> ExitCode {
     let again = Scenario::new("contexts at addresses had before/tcp", 2, sleeps::readdressed);
     all.push(again.env("RANKWAY_PROVIDER", "tcp").env("RANKWAY_NODE_QUEUES", "0"));
     let provider = ("RANKWAY_NODE_QUEUES", "0");
+    let mut cut = |what: &str, body| {
+        let scenario = Scenario::new(format!("connection cut before {what}/tcp"), 2, body);
+        all.push(scenario.env("RANKWAY_PROVIDER", "tcp").env(provider.0, provider.1));
+    };
+    cut("words", cuts::connection::<Ofi, 8, false>);
+    cut("words that are looked for", cuts::connection::<Ofi, 8, true>);
+    cut("packets", cuts::connection::<Ofi, 4000, false>);
+    cut("long messages", cuts::connection::<Ofi, { 1 << 20 }, false>);
     for (name, providers) in
         [("shm", "shm"), ("tcp", "tcp"), ("both", "shm,tcp"), ("node beside", "node,tcp")]
     {

@@ -7,6 +7,7 @@ pub mod basics;
 pub mod calls;
 pub mod closings;
 pub mod corrupt;
+pub mod cuts;
 pub mod deaths;
 pub mod descriptors;
 pub mod floods;

@@ -65,6 +65,8 @@ pub(crate) struct Learned {
     /// Bytes of its largest basic element, if every basic element is at a multiple of
     /// its own size in the packed bytes, however many follow each other.
     pub(crate) grain: Option<u64>,
+    /// Bytes of its largest basic element.
+    pub(crate) widest: u64,
 }
 
 /// The largest basic element that may be a grain: the borders of fragments are at
@@ -183,7 +185,7 @@ impl Learner<'_> {
         }
         // SAFETY: [MPI].
         let (envelope, facts) = unsafe { (envelope(self.mpi, datatype)?, facts(datatype)?) };
-        let (made, grain) = if envelope.combiner.is_leaf() {
+        let (made, grain, widest) = if envelope.combiner.is_leaf() {
             if facts.true_extent != facts.size {
                 return Err("a basic type with a gap".into());
             }
@@ -193,7 +195,8 @@ impl Learner<'_> {
                 return Err("a basic type that does not begin at 0".into());
             }
             let size = facts.size as u64;
-            (bytes, Some(size).filter(|size| size.is_power_of_two() && *size <= LARGEST_GRAIN))
+            let grain = Some(size).filter(|size| size.is_power_of_two() && *size <= LARGEST_GRAIN);
+            (bytes, grain, size)
         } else {
             // SAFETY: [MPI]; the envelope is this type's.
             unsafe { self.derived(datatype, &envelope, depth)? }
@@ -204,7 +207,7 @@ impl Learner<'_> {
         if made.size() != facts.size as u64 || made.size() > 0 && bounds != (true_lb, true_ub) {
             return Err(format!("{:?} has other bounds here", envelope.combiner));
         }
-        let learned = Learned { layout: made, grain };
+        let learned = Learned { layout: made, grain, widest };
         self.known.insert(datatype, learned.clone());
         Ok(learned)
     }
@@ -216,7 +219,7 @@ impl Learner<'_> {
         datatype: usize,
         envelope: &Envelope,
         depth: usize,
-    ) -> Result<(Layout, Option<u64>), Refusal> {
+    ) -> Result<(Layout, Option<u64>, u64), Refusal> {
         let mut integers = vec![0 as c_int; envelope.integers as usize];
         let mut addresses = vec![0isize; envelope.addresses as usize];
         let mut counts = vec![0i64; envelope.counts as usize];
@@ -275,9 +278,10 @@ impl Learner<'_> {
             }
             _ => inner.first().and_then(|of| of.grain),
         };
+        let widest = inner.iter().map(|learned| learned.widest).max().unwrap_or(0);
         let types: Vec<Layout> = inner.into_iter().map(|learned| learned.layout).collect();
         let contents =
             Contents { combiner, integers: &integers, addresses: &addresses, types: &types };
-        Ok((contents.layout(numbers(self.mpi)?)?, grain))
+        Ok((contents.layout(numbers(self.mpi)?)?, grain, widest))
     }
 }

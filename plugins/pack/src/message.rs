@@ -99,7 +99,8 @@ impl Message {
     ) -> Option<Message> {
         shielded(|| {
             // (The peer may receive it as a derived type by itself.)
-            let fits = |chosen: &Chosen| chosen.grained || chosen.mpi.unpacks_parts_of_elements();
+            let fits =
+                |chosen: &Chosen| chosen.grained || chosen.mpi.unpacks_parts_of(chosen.widest);
             let place = memory as usize;
             // SAFETY: [MPI], [BUF].
             unsafe {

@@ -39,6 +39,7 @@ struct Entry {
 struct Learnt {
     layout: Layout,
     grained: bool,
+    widest: u64,
     /// The last count asked for, and its layout.
     whole: Mutex<(c_int, Layout)>,
 }
@@ -153,6 +154,8 @@ pub(crate) struct Chosen {
     pub(crate) bytes: usize,
     /// No basic element lies across a multiple of 8 bytes of them.
     pub(crate) grained: bool,
+    /// Bytes of the largest basic element.
+    pub(crate) widest: u64,
 }
 
 /// Bytes of an element of a type that the program has committed.
@@ -232,7 +235,8 @@ unsafe fn decide(call: Call, memory: usize, count: c_int, handle: usize) -> Resu
     if (memory as i64).wrapping_add(first) < 4096 {
         return Err(Reason::Arguments);
     }
-    Ok(Chosen { mpi, layout, bytes: bytes as usize, grained: learnt.grained })
+    let Learnt { grained, widest, .. } = *learnt;
+    Ok(Chosen { mpi, layout, bytes: bytes as usize, grained, widest })
 }
 
 impl Entry {
@@ -243,10 +247,10 @@ impl Entry {
             // (Not within the cell's lock: MPI takes locks of its own.)
             // SAFETY: [MPI].
             let learnt = match unsafe { learn::learn(mpi, handle) } {
-                Ok(Learned { layout, grain }) => {
+                Ok(Learned { layout, grain, widest }) => {
                     stats::learnt(None);
                     let whole = Mutex::new((1, layout.clone()));
-                    Ok(Learnt { whole, layout, grained: grain.is_some() })
+                    Ok(Learnt { whole, layout, grained: grain.is_some(), widest })
                 }
                 Err(why) => {
                     stats::learnt(Some(&why));

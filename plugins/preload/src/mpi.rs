@@ -214,10 +214,11 @@ impl Mpi {
         self.family != Family::OpenMpi
     }
 
-    /// Returns true if a message may come in fragments that end anywhere. MPICH (4.0, by
-    /// UCX) unpacks each by whole basic elements and calls it truncation where one is cut.
-    pub fn unpacks_parts_of_elements(&self) -> bool {
-        self.family == Family::OpenMpi
+    /// Returns true if a message may come in fragments that end within a basic element of so many
+    /// bytes. MPICH (4.0, by UCX) unpacks each by whole elements and calls it truncation where one
+    /// is cut; Open MPI (4.1) keeps parts of up to 16 bytes, and is ended over longer ones.
+    pub fn unpacks_parts_of(&self, element: u64) -> bool {
+        self.family == Family::OpenMpi && element <= 16
     }
 
     /// Returns true for a datatype that is known to be MPI's own by its handle.

@@ -100,8 +100,11 @@ impl<N: Netmod> PacketHandler<N> for TaggedProtocol {
         let received = result.is_ok() && slot.receiver().is_some();
         // SAFETY: a request that is under way and not detached has its buffer.
         unsafe { slot.take_back(&mut state.staging, piece, received) };
-        let peer = slot.peer;
-        let error = result.err().map(|e| MsgError::from(context.attribute_failure(peer, e)));
+        let (peer, is_packet) = (slot.peer, slot.phase == Phase::Eager && !slot.delivery_query);
+        let error = result.err().map(|e| match is_packet {
+            true => MsgError::from(context.packet_failed(peer, e)),
+            false => MsgError::from(context.attribute_failure(peer, e)),
+        });
         match slot.phase {
             Phase::Eager if !slot.delivery_query => {
                 slot.delivery_query = true;

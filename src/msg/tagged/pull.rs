@@ -98,8 +98,8 @@ impl TaggedProtocol {
         let slot = slots.at(at);
         let (peer, length) = (slot.peer, slot.length);
         if rts.is_contiguous() {
-            let blocks = slot.layout.as_ref().map_or(1, Layout::blocks);
-            if choose(length, blocks, 1) == Method::Pack {
+            let own = slot.layout.as_ref().map_or(1, Layout::blocks);
+            if choose(length, own, 1) == Method::Pack {
                 return pull_packed(context, staging, slot, rts.start);
             }
             return pull_list(context, slot, &[[rts.start, length]]);

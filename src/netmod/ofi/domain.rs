@@ -5,7 +5,7 @@ use super::constants::{COPIED, EXPECTED, MAX_IOV, MAX_NAME, PACKET};
 use super::ffi::{self, Library};
 use super::gate::Setup;
 use super::lock_reaper::LockReaper;
-use super::select::{Info, Request, delivers, is_tcp, open_library, select};
+use super::select::{Info, Request, delivers, is_node_local, is_tcp, open_library, select};
 use super::shm;
 use super::stale_keys::StaleKeys;
 use crate::netmod::{Caps, NetError, Op, Type, limits};
@@ -138,6 +138,7 @@ impl Domain {
             node_queues: provider == "shm",
             delivers: delivers(&provider),
             lossy_close: is_tcp(&provider),
+            silent_losses: !is_node_local(&provider),
             virtual_addresses: mr_mode & sys::FI_MR_VIRT_ADDR != 0,
             provider_keys: mr_mode & sys::FI_MR_PROV_KEY != 0,
             key_size: dom.mr_key_size,

@@ -475,10 +475,11 @@ impl Endpoint {
     #[inline]
     fn send_gathered(&self, gather: &Gather) -> Result<(), NetError> {
         gather.send_all();
-        gather.take_refused().map_or(Ok(()), |(peer, code)| {
+        gather.take_refused().map_or(Ok(()), |(_, code)| {
             Err(NetError::Operation {
                 provider: self.owner.caps.provider.clone(),
-                peer: Some(peer),
+                // (Only packets have one without a token.)
+                peer: None,
                 code: code as i64,
                 text: self.owner.lib.strerror(code),
             })

@@ -268,7 +268,8 @@ impl Worker {
         }
         let failure = inner.failures.borrow_mut().pop();
         match failure {
-            Some((dest, status)) => Err(self.owner().operation_error(Some(dest), status)),
+            // (Of a connection: what was lost with it has a token.)
+            Some((_, status)) => Err(self.owner().operation_error(None, status)),
             None => Ok(events != 0),
         }
     }
