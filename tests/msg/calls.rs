@@ -5,7 +5,7 @@ use crate::ensure;
 use crate::harness::{Result, text};
 use rankway::boot::Boot;
 use rankway::datatype::{Basic, Layout};
-use rankway::device::DeviceError;
+use rankway::device::{Context, DeviceError};
 use rankway::msg::{Active, HandlerStatus, Mailbox, Messenger, MsgError};
 use rankway::rma::{Assert, Communicator, ErrorKind, Window};
 use std::cell::{Cell, RefCell};
@@ -86,21 +86,45 @@ pub fn replies<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     wrong.map_or(Ok(()), Err)
 }
 
+/// Within a handler nothing is waited for: a send of the kind `which` is given up there, and its
+/// buffer changed.
+fn send_and_give_up<N: Opens>(context: &Rc<Context<N>>, layout: &Layout, which: u8) -> Result {
+    let world = Communicator::world(context);
+    let m = Messenger::open(&world).map_err(text)?;
+    let mut out = vec![7_u8; 2 * WITHDRAWN];
+    let (start, tag) = (out.as_ptr(), 3 + u32::from(which));
+    // SAFETY: `out` is not written before the wait has ended.
+    let request = unsafe {
+        match which {
+            0 => m.isend(start, WITHDRAWN, 1, tag),
+            1 => m.isend_layout(start, layout, 1, tag),
+            _ => m.issend(start, WITHDRAWN, 1, tag),
+        }
+    };
+    let waited = request.map_err(text)?.wait();
+    out.fill(9);
+    // (What is freed may be another's, or not there.)
+    std::mem::forget(out);
+    let nested = matches!(waited, Err(MsgError::Device(DeviceError::Nested)));
+    if nested { Ok(()) } else { Err(format!("{waited:?}")) }
+}
+
+const WITHDRAWN: usize = 1 << 20;
+
 /// A send whose wait fails has its buffer back: its receiver has what was sent, or an error, and
 /// never what is written there then.
 pub fn withdrawn<N: Opens>(boot: Arc<dyn Boot>) -> Result {
-    const LONG: usize = 1 << 20;
     let context = N::open(boot)?;
     let world = Communicator::world(&context);
     let active = Active::open(&context).map_err(text)?;
     let m = Messenger::open(&world).map_err(text)?;
     let layout =
-        Layout::vector(LONG as u64 / 16, 1, 2, &Layout::basic(Basic::F64)).map_err(text)?;
+        Layout::vector(WITHDRAWN as u64 / 16, 1, 2, &Layout::basic(Basic::F64)).map_err(text)?;
     if world.rank() == 1 {
         for (at, tag) in [3, 4, 5].into_iter().enumerate() {
             active.send(0, 1, &[at as u8], &[]).map_err(text)?;
             m.recv(&mut [], 0, 2).map_err(text)?;
-            let mut got = vec![0; LONG];
+            let mut got = vec![0; WITHDRAWN];
             match m.recv(&mut got, 0, tag) {
                 Ok(_) => ensure!(got.iter().all(|&byte| byte == 7), "what was written later came"),
                 Err(MsgError::GivenUp { rank: 0 }) => {}
@@ -112,27 +136,9 @@ pub fn withdrawn<N: Opens>(boot: Arc<dyn Boot>) -> Result {
     let result = Rc::new(RefCell::new(Err("no call".to_string())));
     let (weak, says) = (Rc::downgrade(&context), Rc::clone(&result));
     let handler = move |call: &mut rankway::msg::Call<'_, N>| {
-        let Some(context) = weak.upgrade() else { return HandlerStatus::Consumed };
-        let send = || {
-            let world = Communicator::world(&context);
-            let m = Messenger::open(&world).map_err(text)?;
-            let which = call.header[0];
-            let mut out = vec![7_u8; 2 * LONG];
-            let (start, tag) = (out.as_ptr(), 3 + u32::from(which));
-            // SAFETY: `out` is not written before the wait has ended.
-            let request = match which {
-                0 => unsafe { m.isend(start, LONG, 1, tag) },
-                1 => unsafe { m.isend_layout(start, &layout, 1, tag) },
-                _ => unsafe { m.issend(start, LONG, 1, tag) },
-            };
-            let waited = request.map_err(text)?.wait();
-            out.fill(9);
-            // (What is freed may be another's, or not there.)
-            std::mem::forget(out);
-            let nested = matches!(waited, Err(MsgError::Device(DeviceError::Nested)));
-            if nested { Ok(()) } else { Err(format!("{waited:?}")) }
-        };
-        *says.borrow_mut() = send();
+        if let Some(context) = weak.upgrade() {
+            *says.borrow_mut() = send_and_give_up(&context, &layout, call.header[0]);
+        }
         HandlerStatus::Consumed
     };
     active.register(1, handler).map_err(text)?;

@@ -95,7 +95,7 @@ impl TaggedProtocol {
             let slot = state.slots.at(at);
             let error = Refusal::Died(peer).error(context);
             match slot.phase {
-                Phase::Posted => _ = state.engine.withdraw(at),
+                Phase::Posted => state.engine.withdraw(at),
                 // (It may live, behind a broken link.)
                 Phase::RtsSent => self.withdrawals.add(),
                 _ => {}
