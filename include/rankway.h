@@ -1143,7 +1143,8 @@ int rankway_type_hindexed_block(size_t count,
 /**
  * `count` blocks of different datatypes, with displacements in bytes
  * (MPI_Type_create_struct). The extent is rounded up to the strictest
- * alignment in it, as C lays out structures.
+ * alignment in it, as C lays out structures, also where a block was resized,
+ * whose bounds MPI would take for the whole's: rankway_type_resized sets others.
  */
 int rankway_type_struct(size_t count,
                         const uint64_t *blocks,

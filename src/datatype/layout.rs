@@ -336,6 +336,7 @@ impl Layout {
     ///
     /// As C lays out structures, the extent is rounded up to a multiple of the
     /// strictest alignment of a basic type in it; [`Layout::resized`] sets another.
+    /// (MPI takes the bounds of blocks that were resized for those of the whole.)
     ///
     /// # Errors
     /// As [`Layout::contiguous`].

@@ -154,18 +154,20 @@ impl<N: Netmod> ColdState<N> {
         self.staged.borrow_mut().push((peer, bytes));
     }
 
-    /// Frees the operands of what is done. What went wrong may still be read
-    /// by the provider: those operands stay for ever.
-    pub(super) fn unstage(&self, well: bool, busy: impl Fn(u32) -> bool) {
+    /// Frees the operands of what is done towards `peers`, anybody where that is empty. What went wrong
+    /// may still be read by the provider: those operands stay for ever. Of others nothing is known:
+    /// a death makes a provider forget what it has of the living, too.
+    pub(super) fn unstage(&self, peers: &[u32], well: bool, busy: impl Fn(u32) -> bool) {
         if self.staged_bytes.get() == 0 {
             return;
         }
         let staged = std::mem::take(&mut *self.staged.borrow_mut());
         let mut left = Vec::new();
         for (peer, operands) in staged {
-            if !well {
+            let drained = peers.is_empty() || peers.contains(&peer);
+            if drained && !well {
                 std::mem::forget(operands);
-            } else if busy(peer) {
+            } else if !drained || busy(peer) {
                 left.push((peer, operands));
             } else {
                 self.put_back(operands);

@@ -207,7 +207,8 @@ pub unsafe extern "C" fn rankway_type_hindexed_block(
 
 /// `count` blocks of different datatypes, with displacements in bytes
 /// (MPI_Type_create_struct). The extent is rounded up to the strictest
-/// alignment in it, as C lays out structures.
+/// alignment in it, as C lays out structures, also where a block was resized,
+/// whose bounds MPI would take for the whole's: rankway_type_resized sets others.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rankway_type_struct(
     count: usize,

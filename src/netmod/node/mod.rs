@@ -304,6 +304,10 @@ impl Netmod for Node {
                 code: -i64::from(code),
                 text: crate::ulimit::explained(why.to_string()),
             },
+            Some(libc::ENOENT) => {
+                let reason = "its queues are not there: it has closed its context, or left the job";
+                wrong(reason.into())
+            }
             _ => {
                 let remedy = "libfabric's shm goes without it (RANKWAY_PROVIDER=shm)";
                 wrong(crate::ulimit::explained(format!("{why}; {remedy}")))

@@ -565,35 +565,30 @@ impl Peer {
         let (mut carried, lock) = (self.carried.borrow_mut(), &self.element_lock);
         let (mut refused, mut answers) = (false, Vec::new());
         let drained = role.reader.poll_places(u32::MAX, |first, [key, offset, _], body, len| {
-            let direction = match first & 0xff {
-                PUT => Direction::Into,
-                GET => {
-                    answers.push(Asked::of(body));
-                    Direction::Out
-                }
-                ELEMENTS => {
-                    // SAFETY: [BODY]: in the ring until the role is given back.
-                    let Some(work) = (unsafe { elements::decode(first, body, len) }) else {
-                        return false;
-                    };
-                    if elements::fetches(first) {
-                        answers.push(Asked::of(body));
-                    }
-                    match self.table.find(key, offset, work.1) {
-                        // SAFETY: [BODY].
-                        Some(there) => unsafe { carried.operate(lock, work, there) },
-                        None => refused = true,
-                    }
-                    return true;
-                }
+            let (direction, work) = match first & 0xff {
+                PUT => (Direction::Into, None),
+                GET => (Direction::Out, None),
+                // SAFETY: [BODY]: in the ring until the role is given back.
+                ELEMENTS => match unsafe { elements::decode(first, body, len) } {
+                    Some(work) => (Direction::Out, Some(work)),
+                    None => return false,
+                },
                 // Its origin waits for that, and does what is left.
                 OFFER => return true,
                 _ => return false,
             };
-            match self.table.find(key, offset, len) {
-                // SAFETY: [BODY]: in the ring until the role is given back.
-                Some(there) => unsafe { carried.copy(lock, direction, (there, body, len)) },
-                None => refused = true,
+            let there = self.table.find(key, offset, work.as_ref().map_or(len, |work| work.1));
+            match (there, work) {
+                // SAFETY: [BODY].
+                (Some(there), Some(work)) => unsafe { carried.operate(lock, work, there) },
+                // SAFETY: [BODY].
+                (Some(there), None) => unsafe {
+                    carried.copy(lock, direction, (there, body, len));
+                },
+                (None, _) => refused |= !asks(first),
+            }
+            if asks(first) && there.is_some() {
+                answers.push(Asked::of(body));
             }
             true
         });
@@ -603,8 +598,9 @@ impl Peer {
             return Err(Error(libc::EPROTO));
         }
         done?;
+        // (As where the peer does it: who asked has no answer, and a flush hears of the rest.)
         if refused {
-            return Err(Error(libc::ENOKEY));
+            role.refuse();
         }
         // SAFETY: before the role is given back.
         answers.into_iter().for_each(|asked| unsafe { asked.answer() });

@@ -302,7 +302,7 @@ impl<N: Netmod> Access<N> {
         let refused = outstanding.take_refused(peers);
         let refused = refused.map(|(peer, status)| self.refused(peer, status));
         let result = failure.map(|e| self.failed(e)).or(refused).map_or(Ok(waited), Err);
-        self.cold.unstage(result.is_ok(), |peer| context.has_pending(&[peer]));
+        self.cold.unstage(peers, result.is_ok(), |peer| context.has_pending(&[peer]));
         result
     }
 

@@ -206,8 +206,11 @@ impl<N: Netmod> Window<N> {
             communicator.meet()?;
             let rank = unmapped.unwrap_or(0) as u32;
             let parts = on_node.ranks.iter().map(|&rank| u128::from(infos.bytes.get(rank)));
-            let why =
-                format!("cannot map the memory of a shared window, {} bytes", parts.sum::<u128>());
+            let why = format!(
+                "cannot map the memory of a shared window, {} bytes of all ranks together; limits \
+                 there say why (ulimit -a)",
+                parts.sum::<u128>()
+            );
             return Err(communicator.without_memory(rank, &why));
         };
         if !node.is_final() {

@@ -1,7 +1,7 @@
 //! Places of rings: claims that are given up, senders that have ended.
 
 use super::*;
-use crate::netmod::OpenParams;
+use crate::netmod::{Netmod, OpenParams};
 use crate::process;
 use crate::shm::element_lock::Holder;
 use crate::shm::ring::{self, Writer};
@@ -132,4 +132,30 @@ fn nobody_waits_for_an_owner_that_has_left() {
     let announced = rings.announced().load(Ordering::Relaxed);
     assert_eq!(rings.claim_or_wait(places, std::process::id()), None);
     assert_eq!(rings.announced().load(Ordering::Relaxed), announced);
+}
+
+/// What is carried out for a peer that does not poll, as this process for itself: a put under a wrong
+/// key fails the flush, and nothing beside it.
+#[test]
+#[cfg_attr(miri, ignore = "shares memory files")]
+fn who_is_refused_fails_alone() {
+    let endpoint = endpoint();
+    let memory = [7_u64; 2];
+    let start = memory.as_ptr().cast_mut().cast::<u8>();
+    // SAFETY: the memory stays as long as the endpoint.
+    let region = unsafe { endpoint.owner.register(&endpoint, start, 16, 5) }.unwrap();
+    let peer = Peer::open(&endpoint.address(), Holder::current()).unwrap();
+    let mut got = 0_u64;
+    let into = (&raw mut got).cast::<u8>();
+    // SAFETY: 8 bytes of this test's.
+    assert_eq!(unsafe { peer.put(6, 0, into, 8) }, 0);
+    assert_eq!(peer.get(5, 8, (into, 8), 1), 0);
+    assert_eq!(peer.get(6, 0, (into, 8), 2), 0);
+    peer.flush(3);
+    let mut ended = Vec::new();
+    peer.advance(&mut |token, result| ended.push((token, result.is_ok())));
+    assert_eq!((ended, got), (vec![(1, true), (2, false), (3, false)], 7));
+    peer.flush(4);
+    peer.advance(&mut |token, result| assert!(token == 4 && result.is_ok()));
+    drop(region);
 }

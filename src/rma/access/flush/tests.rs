@@ -278,6 +278,21 @@ fn a_flush_of_all_asks_nobody_it_never_spoke_to() {
     }
 }
 
+/// A provider may still read those of others, whatever is known of one.
+#[test]
+#[cfg_attr(miri, ignore = "sockets")]
+fn operands_stay_until_their_own_rank_is_flushed() {
+    let access = of_many(&RankMap::direct(4));
+    access.cold.stage(1, vec![7; 16].into());
+    access.cold.stage(2, vec![9; 32].into());
+    for well in [true, false] {
+        access.cold.unstage(&[2], well, |_| false);
+        assert_eq!(access.cold.staged_bytes.get(), 16);
+    }
+    access.cold.unstage(&[], true, |_| false);
+    assert_eq!(access.cold.staged_bytes.get(), 0);
+}
+
 /// An operation that failed before anybody asked, and whose answer nobody asks
 /// for any more, fails the flush.
 #[test]
