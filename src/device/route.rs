@@ -114,19 +114,23 @@ impl<N: Netmod> Context<N> {
             && self.links.link(peer).is_some_and(|link| link.outbox().is_some())
     }
 
+    /// The process of a peer on this node whose memory may be copied from.
+    fn pid_to_pull_from(&self, peer: u32) -> Option<u32> {
+        if self.links.no_pull.get() || self.packet_limits(peer).is_err() {
+            return None;
+        }
+        Some(self.links.link(peer)?.outbox()?.pid())
+    }
+
     /// Copies bytes out of the memory of a peer on this node, which keeps them
     /// as they are. Returns false if they must be sent instead.
     ///
     /// # Safety
     /// \[INTO\]: `to` is writable for `len` bytes.
     pub(crate) unsafe fn pull(&self, peer: u32, from: u64, to: *mut u8, len: usize) -> bool {
-        if self.links.no_pull.get() || self.packet_limits(peer).is_err() {
-            return false;
-        }
-        let outbox = self.links.link(peer).and_then(|link| link.outbox());
-        let Some(outbox) = outbox else { return false };
+        let Some(pid) = self.pid_to_pull_from(peer) else { return false };
         // SAFETY: [INTO].
-        let copied = unsafe { attach::copy(Direction::Out, outbox.pid(), from, to, len) };
+        let copied = unsafe { attach::copy(Direction::Out, pid, from, to, len) };
         self.pulled(peer, copied)
     }
 
@@ -142,13 +146,9 @@ impl<N: Netmod> Context<N> {
         (to, len): (*mut u8, usize),
         (word, value): (u64, u64),
     ) -> bool {
-        if self.links.no_pull.get() || self.packet_limits(peer).is_err() {
-            return false;
-        }
-        let outbox = self.links.link(peer).and_then(|link| link.outbox());
-        let Some(outbox) = outbox else { return false };
+        let Some(pid) = self.pid_to_pull_from(peer) else { return false };
         // SAFETY: [INTO].
-        let copied = unsafe { attach::copy_and_read(outbox.pid(), from, to, len, word) };
+        let copied = unsafe { attach::copy_and_read(pid, from, to, len, word) };
         let as_it_was = copied.as_ref().is_ok_and(|&said| said == value);
         self.pulled(peer, copied.map(drop)) && as_it_was
     }
@@ -163,12 +163,8 @@ impl<N: Netmod> Context<N> {
         peer: u32,
         list: impl FnOnce(&mut dyn FnMut(u64, *mut u8, usize)),
     ) -> bool {
-        if self.links.no_pull.get() || self.packet_limits(peer).is_err() {
-            return false;
-        }
-        let outbox = self.links.link(peer).and_then(|link| link.outbox());
-        let Some(outbox) = outbox else { return false };
-        let mut gather = Copies::new(Direction::Out, outbox.pid());
+        let Some(pid) = self.pid_to_pull_from(peer) else { return false };
+        let mut gather = Copies::new(Direction::Out, pid);
         // SAFETY: [INTO].
         list(&mut |from, to, len| unsafe { gather.add(from, to, len) });
         let copied = gather.finish();

@@ -79,20 +79,12 @@ impl Walks {
 
     /// Returns true every [`SILENCE`] at most.
     pub(super) fn is_asking_due(&self) -> bool {
-        let due = self.last_asking.get().elapsed() >= SILENCE;
-        if due {
-            self.last_asking.set(Instant::now());
-        }
-        due
+        is_due(&self.last_asking, SILENCE)
     }
 
     /// Returns true every [`COUNTING`] at most.
     pub(super) fn is_counting_due(&self) -> bool {
-        let due = self.last_counting.get().elapsed() >= COUNTING;
-        if due {
-            self.last_counting.set(Instant::now());
-        }
-        due
+        is_due(&self.last_counting, COUNTING)
     }
 
     /// Some of those that are to be told how many packets went to them, one after the other.
@@ -130,6 +122,15 @@ impl Walks {
         }
         gone
     }
+}
+
+/// Returns true if it is so long ago; then it is now.
+fn is_due(last: &Cell<Instant>, every: Duration) -> bool {
+    let due = last.get().elapsed() >= every;
+    if due {
+        last.set(Instant::now());
+    }
+    due
 }
 
 #[cfg(test)]

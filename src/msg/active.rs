@@ -70,7 +70,6 @@ pub struct Reply<'a, N: Netmod> {
     to: u32,
     longest: usize,
     unused: &'a Cell<bool>,
-    used: bool,
 }
 
 impl<N: Netmod> std::fmt::Debug for Reply<'_, N> {
@@ -84,10 +83,10 @@ impl<N: Netmod> Reply<'_, N> {
     ///
     /// # Errors
     /// [`MsgError::TooLong`], [`MsgError::Device`].
-    pub fn send(mut self, handler: u16, header: &[u8], payload: &[u8]) -> Result<(), MsgError> {
+    pub fn send(self, handler: u16, header: &[u8], payload: &[u8]) -> Result<(), MsgError> {
         let packet = Packet { kind: REPLY, handler, flags: 0, header, payload };
         check_length(self.to, &packet, self.longest)?;
-        self.used = true;
+        self.unused.set(false);
         if self.to == self.protocol.me {
             self.protocol.own_request_ended();
             self.protocol.keep(self.to, packet);
@@ -95,13 +94,6 @@ impl<N: Netmod> Reply<'_, N> {
             return Ok(());
         }
         transmit(self.context, self.to, packet)
-    }
-}
-
-impl<N: Netmod> Drop for Reply<'_, N> {
-    fn drop(&mut self) {
-        // (Who called the handler tells, once it is known that the message is not held.)
-        self.unused.set(!self.used);
     }
 }
 
@@ -500,14 +492,14 @@ impl<N: Netmod> ActiveProtocol<N> {
     fn call(&self, context: &Context<N>, from: u32, packet: Packet<'_>) -> bool {
         let Packet { kind, handler, flags, header, payload } = packet;
         let Some(handler) = self.handler(handler) else { return false };
-        let unused = Cell::new(false);
-        let reply = (flags != 0 && kind == AM).then(|| Reply {
+        // (Also where the handler does not take it.)
+        let unused = Cell::new(flags != 0 && kind == AM);
+        let reply = unused.get().then(|| Reply {
             context,
             protocol: self,
             to: from,
             longest: context.packet_limits(from).map_or(0, |limits| limits.1),
             unused: &unused,
-            used: false,
         });
         let mut call = Call { from, header, payload, reply };
         // One that panics has had its message: nothing here is left half done.
@@ -516,7 +508,6 @@ impl<N: Netmod> ActiveProtocol<N> {
             context.keep_panic(panic);
             HandlerStatus::Consumed
         });
-        drop(call);
         // A held message is offered again, with a new reply.
         if status == HandlerStatus::Held {
             return false;

@@ -30,7 +30,7 @@ pub fn replies<N: Opens>(boot: Arc<dyn Boot>) -> Result {
         let seed = u32::from_le_bytes(call.header.try_into().unwrap_or_default());
         // Every seventh is held once, when its reply has been looked at.
         if seed % 7 == 4 && !holds.replace(!holds.get()) {
-            drop(call.reply());
+            _ = call.reply();
             return HandlerStatus::Held;
         }
         if let Err(e) = same("question", call.payload, &pattern(seed, call.payload.len())) {

@@ -79,18 +79,12 @@ int __wrap_MPIDIU_release_lut(MPIDI_rank_map_lut_t * table)
     return table ? __real_MPIDIU_release_lut(table) : MPI_SUCCESS;
 }
 
-int __real_MPID_Comm_get_lpid(MPIR_Comm * comm, int rank, uint64_t * lpid, bool is_remote);
 int __wrap_MPID_Comm_get_lpid(MPIR_Comm * comm, int rank, uint64_t * lpid,
                               bool is_remote) RKW_HIDDEN;
 
 int __wrap_MPID_Comm_get_lpid(MPIR_Comm * comm, int rank, uint64_t * lpid, bool is_remote)
 {
-    int group;
-    if (comm->comm_kind != MPIR_COMM_KIND__INTRACOMM && !is_remote)
-        return __real_MPID_Comm_get_lpid(comm, rank, lpid, is_remote);
-    int of_group = rkw_pid(comm, rank, &group);
-    *lpid = MPIDIU_GPID_CREATE(group, of_group);
-    return MPI_SUCCESS;
+    return MPIDI_NM_comm_get_gpid(comm, rank, lpid, is_remote);
 }
 
 #endif

@@ -49,7 +49,7 @@ impl rkw_map {
             return held((0..size).map(|rank| unsafe { self.lpid(rank as u32) }));
         }
         // SAFETY: a [`Held`], as long as the communicator.
-        unsafe { &*self.map.cast::<Held>() }.map.clone()
+        unsafe { Held::at(self.map) }.map.clone()
     }
 }
 
@@ -69,6 +69,20 @@ fn strategy() -> Option<Strategy> {
 struct Held {
     map: RankMap,
     jobs: Box<[u64]>,
+}
+
+impl Held {
+    /// What C keeps of it, until [`rkw_map_free`].
+    fn into_raw(self) -> *mut c_void {
+        Box::into_raw(Box::new(self)).cast()
+    }
+
+    /// # Safety
+    /// From [`Held::into_raw`], not freed as long as it is used.
+    unsafe fn at<'a>(map: *const c_void) -> &'a Held {
+        // SAFETY: the caller's.
+        unsafe { &*map.cast::<Held>() }
+    }
 }
 
 /// The other jobs that have members in a map, which holds them.
@@ -107,7 +121,7 @@ pub(crate) unsafe extern "C" fn rkw_map_read(
         let (affine, jobs) = (if formula { map.len() } else { 0 }, held_jobs(&map));
         let map = match formula && jobs.is_empty() {
             true => std::ptr::null_mut(),
-            false => Box::into_raw(Box::new(Held { map, jobs })).cast(),
+            false => Held { map, jobs }.into_raw(),
         };
         let held = rkw_map { affine, first, step, table: std::ptr::null(), map };
         // SAFETY: [MPI].
@@ -122,7 +136,7 @@ pub(crate) unsafe extern "C" fn rkw_map_read(
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rkw_map_lpid(map: *const c_void, rank: c_int) -> u32 {
     // SAFETY: the caller's.
-    let held = unsafe { &*map.cast::<Held>() };
+    let held = unsafe { Held::at(map) };
     held.map.get(rank as u32).map_or(u32::MAX, |process| process.lpid)
 }
 
@@ -146,7 +160,7 @@ pub(crate) unsafe extern "C" fn rkw_map_pack(size: c_int, table: *const c_int) -
         if may_stay && map.bytes() >= bytes {
             return std::ptr::null_mut();
         }
-        Box::into_raw(Box::new(Held { map, jobs: Box::default() })).cast()
+        Held { map, jobs: Box::default() }.into_raw()
     })
 }
 
@@ -157,7 +171,7 @@ pub(crate) unsafe extern "C" fn rkw_map_pack(size: c_int, table: *const c_int) -
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rkw_map_write(map: *const c_void, table: *mut c_int) {
     // SAFETY: the caller's.
-    let held = unsafe { &*map.cast::<Held>() };
+    let held = unsafe { Held::at(map) };
     for (rank, member) in held.map.iter().enumerate() {
         // SAFETY: the caller's.
         unsafe { table.add(rank).write(member.lpid as c_int) };
@@ -171,8 +185,8 @@ pub(crate) unsafe extern "C" fn rkw_map_write(map: *const c_void, table: *mut c_
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rkw_map_share(map: *const c_void) -> *mut c_void {
     // SAFETY: the caller's.
-    let held = unsafe { &*map.cast::<Held>() };
-    Box::into_raw(Box::new(Held { map: held.map.clone(), jobs: Box::default() })).cast()
+    let held = unsafe { Held::at(map) };
+    Held { map: held.map.clone(), jobs: Box::default() }.into_raw()
 }
 
 /// Frees a map.
@@ -182,7 +196,7 @@ pub(crate) unsafe extern "C" fn rkw_map_share(map: *const c_void) -> *mut c_void
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn rkw_map_free(map: *mut c_void) {
     if !map.is_null() {
-        // SAFETY: made by `Box::into_raw` here.
+        // SAFETY: made by `Held::into_raw`.
         let held = unsafe { Box::from_raw(map.cast::<Held>()) };
         if let Some(launcher) = Pmi::current() {
             launcher.other_jobs.release(&held.jobs);

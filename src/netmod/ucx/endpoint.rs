@@ -269,7 +269,7 @@ impl Worker {
         let failure = inner.failures.borrow_mut().pop();
         match failure {
             // (Of a connection: what was lost with it has a token.)
-            Some((_, status)) => Err(self.owner().operation_error(None, status)),
+            Some(status) => Err(self.owner().operation_error(None, status)),
             None => Ok(events != 0),
         }
     }

@@ -160,7 +160,7 @@ pub(super) struct Inner {
     /// Tokens to hand out: with the endpoint and the status.
     pub(super) done: RefCell<Vec<(u64, u64, sys::ucs_status_t)>>,
     /// Failures of operations without a token.
-    pub(super) failures: RefCell<Vec<(u64, sys::ucs_status_t)>>,
+    pub(super) failures: RefCell<Vec<sys::ucs_status_t>>,
     /// All endpoints.
     pub(super) eps: RefCell<Vec<u64>>,
     /// A process died: in shared memory it may have left a gap in the queue of a living one,
@@ -285,7 +285,7 @@ impl Inner {
             None if status != sys::UCS_OK => {
                 let mut failures = self.failures.borrow_mut();
                 if failures.len() < FAILURES {
-                    failures.push((dest, status));
+                    failures.push(status);
                 }
             }
             None => {}
